@@ -22,8 +22,8 @@
 //! - I1: only the owner of `life` writes `ident`, `swept` and the slot's wait bits (but see I5). A slow recoverer can never clear the bit
 //!   of a later occupant, because it clears bits only after it has claimed the life word.
 //! - I2: generation g is dead if `ident` is still g's, `swept` is not g, and the life word is marked, names another thread (which is
-//!   joining), or names nobody. `ident` is read before the word, and a joiner claims the word before it stores `ident`: a living g is never
-//!   taken for dead.
+//!   joining), or names nobody, or the tgid word tells of an exec (I7). Of a process member the process must be gone as well (below). `ident`
+//!   is read before the word, and a joiner claims the word before it stores `ident`: a living g is never taken for dead.
 //! - I3: what generation g owned is given back by compare-and-swap on the exact word by which g owned it. Any number of recoverers, dead or
 //!   stopped at any step, give it back once.
 //! - I4: `swept = g` is stored only by the owner of `life`, after all of g's belongings were given back. Until then every thread that looks

@@ -27,11 +27,10 @@
 //! | FAILED | a thread that has seen a value other than the old one | the old value |
 //! | FAILED | or, if the owner is dead, the next owner of its party | the old value |
 //!
-//! An operation on one word uses no record: it is one swap of value and stamp. The steps of any
-//! other: fill a record; lead each word to it, in the order of their places; decide; later, before
-//! the record is reused, *settle*: in each word that still leads there, replace value and stamp, in
-//! one swap of 16 bytes, by the value and a stamp that is not led. A thread whose swap of a word
-//! fails looks at the word again: only a value other than the old one makes the operation fail.
+//! An operation on one word uses no record: it is one swap of value and stamp. The steps of any other: fill a record; lead each word to it, by
+//! ascending index of the words, in which the caller has to give them (R1); decide; later, before the record is reused, *settle*: in each word
+//! that still leads there, replace value and stamp, in one swap of 16 bytes, by the value and a stamp that is not led. A thread whose swap of a
+//! word fails looks at the word again: only a value other than the old one makes the operation fail.
 //!
 //! Invariants:
 //! - I1: a stamp is put in a word only once. So a successful swap from a stamp that was read means that the word has not changed since.
@@ -49,7 +48,8 @@
 //!   `inside` holds a number of the member's life during an operation. A handler finds that of its own life there, and is refused
 //!   (`WordsError::Interrupting`). What a dead member left is another life's number, so the party's next owner may begin.
 //!
-//! Races: R1 two operations on the same words: both take the words in one order, and the second helps. R2 a helper that was stopped, and
+//! Races: R1 two operations on the same words: both take the words in one order, and the second helps. If each had an order of its own, each
+//! could hold a word that the other wants, and helpers would go from one operation to the other without end. R2 a helper that was stopped, and
 //! continues after the decision: I3, I4. R3 a reader that was stopped while the record was reused: I5, it looks again. R4 a value that changed and
 //! changed back: I1.
 //!

@@ -7,9 +7,9 @@
 //! | not set, and another user has made that | `chappe` in `$XDG_RUNTIME_DIR`, made if need be | this user |
 //!
 //! Every user may make names in `/dev/shm`, so another user can make this user's directory there first, and only that user or root can remove it.
-//! The directory in `$XDG_RUNTIME_DIR` lies on a tmpfs that only this user can enter. Once it exists it is used even if the other
-//! user has removed the first one since: else a new process would not find the arenas of those that run. Where
-//! `$XDG_RUNTIME_DIR` is not set, or is no tmpfs of this user's, the other user's directory is refused, and the error says what to do.
+//! `$XDG_RUNTIME_DIR` is used only if it is an absolute path to a directory on a tmpfs that is this user's and that no other user may enter.
+//! Once `chappe` exists in it, it is used even if the other user has removed the first one since: else a new process would not find the arenas
+//! of those that run. Where `$XDG_RUNTIME_DIR` is not fit, the other user's directory is refused, and the error says what to do.
 
 use chappe_arena::{ArenaError, io_at};
 use chappe_plat::dir::{self, Dir};

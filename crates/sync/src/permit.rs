@@ -5,10 +5,11 @@
 //!
 //! - I1: the member that the cell names holds the permit; its guard remembers the exact word. Giving back swaps that
 //!   word: a permit that was taken away by force, or recovered, is not given back twice.
-//! - I2: "none is free" is answered only if two looks at all cells saw the same words, none of them free: at the moment
-//!   between the looks none was.
-//! - I3: no thread keeps a permit of a shrunk pool at a position beyond its number: the taker looks at the number
-//!   again after its swap, and gives back. (Races with resize: the number is stored before the surplus is looked for.)
+//! - I2: "none is free" is answered only if two looks at all cells saw the same words, none of them free, and the same number of permits:
+//!   at the moment between the looks none was. (A pool of one cell needs one look.)
+//! - I3: no thread takes a permit of a shrunk pool at a position beyond its number: resize stores the number, and then drains; the taker
+//!   swaps, and then looks at the number again, and gives back. One sees the other. Who held such a permit before keeps it; it ends when it is
+//!   given back, and nobody is granted it again.
 //! - I4: the taker loads the cell, then looks at the head, then swaps: so what it swaps was free while its pool was
 //!   there. The remover of a pool that must not be in use first takes all its permits, which makes such swaps fail: a taker that
 //!   comes meanwhile finds none, waits, and is told. The remover then looks under `admin` whether the pool is still there: another thread

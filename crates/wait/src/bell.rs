@@ -1,9 +1,10 @@
 //! Doorbells: how another process wakes a light thread.
 //!
-//! A light thread that waits for something named does not sleep as a kernel thread does: its proc (the kernel thread that runs it) runs
-//! others. So it has no word of its own on which a thread sleeps. Its attachment (its membership of the arena) names a bell (wait queue, I10); each
-//! proc has one bell in each arena that its threads wait in. A granter rings that bell, and the proc, asleep or not, goes through the attachments
-//! that wait at it. So a process needs one sleeper a proc, and a grant costs one wake, whatever the number of its threads.
+//! A light thread that waits for something named does not sleep as a kernel thread does: its proc (the kernel thread that runs it) runs others.
+//! So it has no word of its own on which a thread sleeps. Its attachment (its membership of the arena) names a bell (wait queue, I10); each proc
+//! has one bell in each arena that its threads wait in. A granter rings that bell, and the proc, asleep or not, goes through the attachments
+//! that wait at it. A granter of the same process rings it, too; only a granter to a private object unparks the thread itself. So a process
+//! needs one sleeper a proc, and a grant costs one wake, whatever the number of its threads.
 //!
 //! ```text
 //!   member 7   word ASLEEP, bell_of 4 --.

@@ -5,9 +5,9 @@
 //! or stopped at every step: until the member is swept (arena, member.rs: I4), each thread that
 //! looks for the dead begins again.
 //!
-//! 1. The dead member's wait word goes to IDLE, so that no grant to it wins any more and every
-//!    reservation for it is void (wait queue, I2). Before that, a grant goes back that only this
-//!    word records: a semaphore's unit (see `semaphore_word`), a notification.
+//! 1. The dead member's wait word goes to IDLE, so that no grant to it wins any more and every reservation for it is void (wait queue, I2):
+//!    else a drainer would give the dead member what step 2 frees. Before that, a grant goes back that only this word records: a
+//!    semaphore's unit (see `semaphore_word`), a notification.
 //! 2. Each cell it held becomes free; each reserved for it is resolved. A cell with a lease becomes an orphan: the
 //!    job may go on (see `lease`). A mutex it held becomes free, and its word says that its holder died (see `lock`).
 //! 3. Every object is drained: what the dead member had begun (a permit made free and not handed on, a reservation made

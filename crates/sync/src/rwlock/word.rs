@@ -16,7 +16,7 @@
 //! `slot.since` says where the line (bits 0-31) and the inside (32-63) are, one more each.
 //!
 //! ```text
-//!   read:   no WAITERS (or told), FREE?  -- set bit -- still so? --> inside
+//!   read:   no WAITERS (or told), FREE?  -- set bit -- still so, and the head still our lock's (I7)? --> inside
 //!                         else: clear the bit, drain; wait in the line
 //!   write:  no WAITERS, FREE, nobody inside?  -- HELD -- still nobody? --> ours
 //!                         else: FREE, drain; wait in the lock
@@ -27,8 +27,8 @@
 //!
 //! - I1: a writer has the data only while the word names it (HELD), and after it has seen no reader
 //!   inside since the word said HELD or RESERVED. A reader has it only while its bit stands inside,
-//!   and after it has seen the word FREE behind its bit (or has itself freed the word then:
-//!   `downgrade`). So of a reader and a writer one sees the other (E1).
+//!   and after it has seen behind its bit the word FREE and the head of its lock (or has itself freed
+//!   the word then: `downgrade`). So of a reader and a writer one sees the other (E1).
 //! - I2: a waiter that has set its bit (in lock or line) sets WAITERS. Only a drainer that finds no waiter clears it, and then looks again; a drainer
 //!   that finds a waiter sets it. So no thread that leaves misses a standing bit for good.
 //! - I3: first come, first served: while WAITERS stands, only a member that was told, or granted, enters. A reader is told when all before it are readers; a

@@ -28,7 +28,7 @@
 //! - I1: a waiter sets its bit before its fence, and then looks; a sender swaps the slot's word before it looks at the bits. Both are
 //!   sequentially consistent, or have a fence in between where an only sender or receiver stores plainly. So one of the two sees the
 //!   other. The same holds with a hole, and with the bits of a side and the waiters at the other. If the plain side has no fence in between
-//!   either, the waiter has made one for all processes that store so; a waiter that may not make that fence looks again and again.
+//!   either, the waiter has made one for all processes that store so; a waiter that may not make that fence looks again each millisecond.
 //! - I2: a waiter that was told and took something looks for more, and tells the next. A send may leave a hole (its own slot, where it
 //!   was passed over), a loan may open one (the ring's I4), and what is put back may be dropped: so each of them is followed by a look at the
 //!   waiters for holes too. A sender with its unsent record in a slot of its own can use more holes than others: it is told of everything.
@@ -41,7 +41,8 @@
 //!   again: it may have been a dead member's, which has been swept since. `only` is freed by a swap from the exact generation.
 //! - I8: an arriving process sets its bit and counts itself in one step; one that leaves and has ended well takes back both in one step;
 //!   of a dead one only the bit is taken. So the count of a word, less the living whose bits are in it, says at each instant how many have
-//!   died, or broken off. It never goes back, nothing has to be written for the dead, and no death is counted twice.
+//!   died, or broken off. It never goes back, nothing has to be written for the dead, and no death is counted twice. A reader of the number
+//!   looks twice: it counts only if the word, and which of its bits are dead members', were the same in both looks.
 //! - I5: attaching, sealing, making and removing are done under `admin`. So no process is refused, or let in, by what has changed
 //!   meanwhile. Only recovery is outside, and it only takes away.
 //! - I6: the tube's head publishes it (objects, I1). The senders' object is made before it, and goes after it. A senders' object whose
