@@ -14,11 +14,11 @@ use chappe_plat::life::LifeLock;
 use std::cell::Cell;
 
 /// The texts that are sent, one behind the other: their bytes.
-const TEXTS: [&[u64]; 2] = [&[1, 2, 3], &[4, 5]];
+const TEXTS: [&[u64]; 2] = [&[1, 2, 3, 4], &[5, 6]];
 /// How much is typed at once.
 const PIECE: u64 = 2;
-/// How many bytes the ring has.
-const RING: u64 = 2;
+/// How many bytes the ring has: fewer than a text, and more than are typed at once. So a writer puts the end of a text while its middle is typed.
+const RING: u64 = 3;
 
 /// A text's outcome.
 const OPEN: u64 = 0;
