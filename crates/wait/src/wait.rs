@@ -102,7 +102,7 @@
 //!
 //! Wrap-around: a word that says WAITING or ASLEEP has 55 bits of the wait's number, and only such words
 //! are granted: a granter that was stopped for any time grants in the wait that it saw, or fails. GRANTED
-//! and reservations have 23 of the bits. A word that says GRANTED is changed by another thread only
+//! and reservations have 23 of the bits, a reservation in a cell of a pool 20. A word that says GRANTED is changed by another thread only
 //! together with the ticket beside it, which no other wait has. A reservation for an earlier wait with the
 //! same low bits is valid for this one: if the member waits at that object, it is granted; if not, the
 //! reservation is undone. The member looks at the cell before it takes, and waits again if it got nothing.

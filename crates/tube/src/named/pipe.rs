@@ -30,7 +30,7 @@
 //!   other. The same holds with a hole, and with the bits of a side and the waiters at the other. If the plain side has no fence in between
 //!   either, the waiter has made one for all processes that store so; a waiter that may not make that fence looks again each millisecond.
 //! - I2: a waiter that was told and took something looks for more, and tells the next. A send may leave a hole (its own slot, where it
-//!   was passed over), a loan may open one (the ring's I4), and what is put back may be dropped: so each of them is followed by a look at the
+//!   was passed over), a loan may open one (I4 of `record`), and what is put back may be dropped: so each of them is followed by a look at the
 //!   waiters for holes too. A sender with its unsent record in a slot of its own can use more holes than others: it is told of everything.
 //! - I3: if a process dies between the change and the telling, recovery makes up for it: it drains every object, and tells the first for
 //!   which there is something. A thread that walks the wait bits and finds a waiter that was told and may not have been woken wakes it.
@@ -51,7 +51,7 @@
 //!   bit, or recovers the dead. A process that has just left still looks whether others are there. If the memory is another tube's by
 //!   then, it would at most tell a waiter to look in vain. It has freed `only` before.
 //! - I9: a thread that recovers a member, or tells waiters on behalf of the dead, or leaves the arena, looks at every tube, and has no bit there.
-//!   The memory may be another object's before it is done. So its looks change nothing (the ring's I12), and it changes words within a visit
+//!   The memory may be another object's before it is done. So its looks change nothing (I12 of `record`), and it changes words within a visit
 //!   (arena, visit.rs).
 //!
 //! Deaths: of a sender or receiver in the ring, see `record`. A dead process counts as gone from the end. If a maker or a remover dies in
