@@ -2,7 +2,9 @@
 //!
 //! The keeper is the subreaper of all that runs in the terminal: what the command has left has the keeper for an ancestor, also in a session of
 //! its own. Other terminals that were made in it, and what runs in them, are no part of it: a process with the short name [`OWN`] is taken for the
-//! keeper of another one. A process is signalled by a descriptor of it: none that has got its number since.
+//! keeper of another one. What has been left is signalled by a descriptor: none that has got a process's number since.
+//!
+//! The terminal's user can write the words that name its processes. So root signals with that user's rights: none but that user's own.
 //!
 //! Where the keeper and the holder were killed and the command ignores the hang-up (nohup), what is left are the processes of the command's session.
 
@@ -69,7 +71,7 @@ impl Place {
         let foreground = Some(foreground).filter(|group| !is_passed_on && *group != own);
         let (mut reached, mut refused) = (0, None);
         for group in foreground.into_iter().chain([own]).filter(|group| *group > 1) {
-            match process::signal(-group, signal) {
+            match self.with_its_rights(|| process::signal(-group, signal)) {
                 Ok(is_there) => reached += usize::from(is_there),
                 // Another user's, as under sudo: the other group gets it all the same.
                 Err(why) => refused = Some(why),
@@ -109,6 +111,10 @@ impl Place {
         Ok(process::all()?.into_iter().filter(is_in).filter(is_ours).collect())
     }
 
+    fn with_its_rights(&self, signal: impl FnOnce() -> io::Result<bool>) -> io::Result<bool> {
+        process::as_user(self.user(), signal)?
+    }
+
     /// Sends a signal to all that is left; how many these are.
     fn kill_left(&self, signal: i32) -> io::Result<usize> {
         let (mut done, mut refused) = (HashSet::new(), None);
@@ -122,7 +128,7 @@ impl Place {
                 // It is the one that was looked at, and the descriptor is its.
                 let is_it = process::start_time(pid) == Some(started) && self.left()?.contains(&pid);
                 if is_it {
-                    match process::signal_by(&to, signal) {
+                    match self.with_its_rights(|| process::signal_by(&to, signal)) {
                         Ok(true) => _ = done.insert((pid, started)),
                         Ok(false) => {}
                         // Another user's: the others get it all the same.

@@ -38,7 +38,7 @@
 //! - I3 In the ring, the [`READ`] bytes from `TAKEN` on are zero before the holder reads into them.
 //! - I4 A state is a function of the state before it, of the bytes and of the sizes: each change of size has a state of its own.
 //! - I5 `FLOOR` only grows, is where a record of the history begins, and is moved before what lies below it is overwritten.
-//! - I6 Bytes are put by one writer at a time: it has the lock of byte [`WRITER_BYTE`] of the file.
+//! - I6 Bytes are put by one writer at a time: it has the lock of byte [`WRITER_BYTE`] of the second file, which no other user can lock.
 //! - I7 The keeper and its holders have one open file, which has the lock of byte [`ALIVE_BYTE`]: it is free when all of them have ended.
 //!
 //! **Edges**
@@ -157,7 +157,7 @@ pub const UNSAVED: usize = TAKEN_BYTES / 4;
 
 /// The byte of the file whose lock says that a keeper or a holder lives.
 pub const ALIVE_BYTE: u64 = 0;
-/// The byte of the file whose lock the writer has.
+/// The byte of the second file whose lock the writer has.
 pub const WRITER_BYTE: u64 = 1;
 
 /// The byte of the file whose lock a recorder has.

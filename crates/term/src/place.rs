@@ -64,8 +64,16 @@ pub struct Place {
     history: usize,
     user: u32,
     /// What is its user's alone, as that user and root have it.
-    own: Option<Mapping>,
+    own: Option<Own>,
     writes: bool,
+}
+
+/// The second file.
+struct Own {
+    file: OwnedFd,
+    at: Mapping,
+    /// Which it is. The user can write the word that says so.
+    inode: u64,
 }
 
 /// What a terminal is to be.
@@ -148,8 +156,8 @@ pub fn remove(dir: &Dir, place: &Place) -> Result<(), TermError> {
 pub fn unmake(dir: &Dir, place: &Place) -> Result<(), TermError> {
     let name = place.name();
     dir.unlink(&name_of(name)).map_err(|e| refused(e, name, "remove it"))?;
-    // What stays here the next maker sweeps away. Relaxed: written before it had a name.
-    let _ = dir.unlink(&own_name(place.word(layout::OWN).load(Ordering::Relaxed)));
+    // What stays here the next maker sweeps away.
+    let _ = place.own.as_ref().map(|own| dir.unlink(&own_name(own.inode)));
     Ok(())
 }
 
@@ -209,7 +217,8 @@ impl Place {
         let own_file = viewed::create(dir, own_len as u64, None, false).map_err(full)?;
         let inode = own_file.facts().map_err(full)?.inode;
         let own_file: OwnedFd = own_file.into();
-        let own = Mapping::new(&own_file, own_len, true).map_err(full)?;
+        let own_at = Mapping::new(&own_file, own_len, true).map_err(full)?;
+        let own = Own { file: own_file, at: own_at, inode };
         // A mapping keeps its open file, with the locks of it (I7), as long as it is there, in a process that may not be the keeper.
         let at = Arc::new(viewed::again(&file).and_then(|again| Mapping::new(&again, len, true)).map_err(full)?);
         let user = process::uid();
@@ -237,7 +246,7 @@ impl Place {
             // What cannot be removed now is left for the next one.
             let _ = sweep(dir);
             let link = |file: &OwnedFd, name: &str| dir.link(&file.try_clone().map(dir::File::of)?, name);
-            link(&own_file, &own_name(inode))?;
+            place.own.iter().try_for_each(|own| link(&own.file, &own_name(inode)))?;
             link(&place.file, &name_of(name)).inspect_err(|_| _ = dir.unlink(&own_name(inode)))
         });
         linked.map_err(|e| match e.kind() {
@@ -279,13 +288,21 @@ impl Place {
         let mut own = None;
         if is_own {
             // Not there: it was removed meanwhile.
-            let file = viewed::open(dir, &own_name(word(layout::OWN)), write).map_err(|e| refused(e, name, what))?;
-            let (facts, len) = (file.facts().map_err(io)?, layout::own_words(note as usize) * 8);
-            // Root is not led to what is somebody else's.
-            if facts.uid != user || facts.len as usize != len {
-                return Err(foreign());
-            }
-            own = Some(Mapping::new(&file.into(), len, write).map_err(io)?);
+            own = match viewed::open(dir, &own_name(word(layout::OWN)), write) {
+                Ok(file) => {
+                    let (facts, len) = (file.facts().map_err(io)?, layout::own_words(note as usize) * 8);
+                    // Root is not led to what is somebody else's, or another terminal's.
+                    if facts.uid != user || facts.inode != word(layout::OWN) || facts.len as usize != len {
+                        return Err(foreign());
+                    }
+                    let file: OwnedFd = file.into();
+                    let at = Mapping::new(&file, len, write).map_err(io)?;
+                    Some(Own { file, at, inode: facts.inode })
+                }
+                // Root of a user namespace that has no such user is as any other.
+                Err(e) if !write && e.kind() == io::ErrorKind::PermissionDenied => None,
+                Err(e) => return Err(refused(e, name, what)),
+            };
         }
         let file: OwnedFd = file.into();
         let at = Arc::new(Mapping::new(&file, len, write).map_err(io)?);
@@ -309,12 +326,25 @@ impl Place {
 
     /// Where the ring of typed bytes begins; none of another user's.
     pub(crate) fn typed_ring(&self) -> Option<*mut u8> {
-        self.own.as_ref().map(Mapping::start)
+        self.own.as_ref().map(|own| own.at.start())
     }
 
     /// The words of what is its user's alone; none of another user's.
     pub(crate) fn own_words(&self) -> &[AtomicU64] {
-        self.own.as_ref().map_or(&[], words_of)
+        self.own.as_ref().map_or(&[], |own| words_of(&own.at))
+    }
+
+    /// The file that is its user's alone; none of another user's.
+    pub(crate) fn own_file(&self) -> Option<&OwnedFd> {
+        self.own.as_ref().map(|own| &own.file)
+    }
+
+    /// Whether other users may look at it, where they share the directory.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_shown(&self) -> io::Result<bool> {
+        Ok(dir::File::of(self.file.try_clone()?).facts()?.mode & 0o044 != 0)
     }
 
     /// Its name.

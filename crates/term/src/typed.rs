@@ -122,11 +122,9 @@ impl Place {
     /// # Errors
     /// `Busy`, `Io`; `NotYours`, also of one that was not found to write.
     pub fn writer(&self, patience: Duration) -> Result<Writer<'_>, TypeError> {
-        if !self.is_written() {
-            return Err(TypeError::NotYours);
-        }
+        let Some(file) = self.own_file().filter(|_| self.is_written()) else { return Err(TypeError::NotYours) };
         let until = clock::now().saturating_add(nanos(patience));
-        let own = viewed::again(self.file())?;
+        let own = viewed::again(file)?;
         loop {
             if lease::try_lock(&own, layout::WRITER_BYTE)? {
                 return Ok(Writer { place: self, own });

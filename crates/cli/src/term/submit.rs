@@ -39,6 +39,8 @@ struct Job {
     within: Within,
     /// Of one that has run: how many bytes of history it had.
     history: Option<u64>,
+    /// Of one that has run: whether no other user may look at its terminal.
+    private: bool,
 }
 
 /// How many bytes of history a job has.
@@ -84,7 +86,7 @@ pub fn submit(a: &Submit, json: bool, file_size: bool) -> Result<u8, Failure> {
             label: label.clone(),
             within,
             note: &note,
-            private: a.private,
+            private: a.private || job.private,
             file_size,
         };
         run::begin(&wanted)
@@ -129,7 +131,7 @@ fn new(a: &Submit) -> Result<Job> {
     let directory = std::env::current_dir().context("cannot tell which directory this is")?.into_os_string();
     let mut within = Within { directory, environment: std::env::vars_os().collect() };
     as_its_own(&mut within)?;
-    Ok(Job { words, within, history: None })
+    Ok(Job { words, within, history: None, private: false })
 }
 
 /// Makes the environment that of a job by itself: without a permit's marks, and with its own. The directory of arenas is this process's, wherever the job goes.
@@ -168,6 +170,11 @@ fn stand_apart() -> Result<()> {
 /// A job that has ended, once more.
 fn again(name: &str) -> Result<Job> {
     let place = find(name, true)?;
+    let user = place.user();
+    if user != chappe::process::uid() {
+        // Root: it would be root's job, with what that user chose.
+        bail!("the job of terminal `{name}` is user {user}'s: only that user can run it again");
+    }
     let Some(mut job) = Job::of(&place) else {
         bail!("terminal `{name}` was not made by `chappe submit`: `chappe term run` runs its command again");
     };
@@ -176,6 +183,7 @@ fn again(name: &str) -> Result<Job> {
     }
     as_its_own(&mut job.within)?;
     job.history = Some(place.history_bytes());
+    job.private = !place.is_shown().context("cannot tell who may look at it")?;
     let directory = Path::new(&job.within.directory);
     if !directory.is_dir() {
         bail!("the directory of the job of terminal `{name}`, {}, is not there any more", directory.display());
@@ -199,7 +207,12 @@ impl Job {
             ))
         };
         let environment = parts.filter_map(pair).collect();
-        (words.len() == count).then_some(Job { words, within: Within { directory, environment }, history: None })
+        (words.len() == count).then_some(Job {
+            words,
+            within: Within { directory, environment },
+            history: None,
+            private: false,
+        })
     }
 
     fn note(&self) -> Vec<u8> {

@@ -3,9 +3,10 @@
 //! The users are processes with other numbers, which only root can start.
 
 use super::place::{CHAPPE, Place, Ran, executable, not_tested, until};
+use chappe::term::layout;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -293,7 +294,8 @@ fn another_users_terminal_is_looked_at_and_not_used_and_a_private_one_not_seen()
         let script = "read -r x; echo \"said $x\"; read -r x; exit 3";
         anne(&["term", "run", "seen", "--", "sh", "-c", script]);
         anne(&["term", "run", "--private", "unseen", "--", "sh", "-c", script]);
-        anne(&["submit", "--create", "-p", "gpu", "--name", "job", "--", "sh", "-c", "echo $SECRET; read -r x"]);
+        let job = ["--name", "job", "--", "sh", "-c", "echo $SECRET; read -r x"];
+        anne(&[&["submit", "--create", "-p", "gpu", "--private"][..], &job].concat());
         // What others can do to it, and what only its user and root can.
         let uses: [&[&str]; 6] = [
             &["term", "send", "seen", "x"],
@@ -328,18 +330,53 @@ fn another_users_terminal_is_looked_at_and_not_used_and_a_private_one_not_seen()
         // Root is another user, and may.
         here.ok(&["term", "send", "unseen", "--enter", "from root"]);
         here.ok(&["term", "wait", "unseen", "said from root"]);
+        let other = root_is_led_to_no_process_of_another(&here);
         for name in ["seen", "unseen", "job"] {
             anne(&["term", "send", name, "--enter", "x"]);
         }
         let waited = bert(&["term", "wait", "--exit", "seen"]);
         assert_eq!(waited.status, Some(3), "{waited:?}");
         here.ok(&["term", "rm", "seen"]);
+        drop(other);
         anne(&["term", "wait", "--exit", "job"]);
-        anne(&["term", "rm", "unseen", "job"]);
+        // It would be root's job, with what its user has written.
+        let refused = here.run(&["submit", "--retry", "job"]);
+        assert!(refused.err.contains("only that user can run it again"), "{refused:?}");
+        anne(&["submit", "--retry", "job", "--name", "again"]);
+        let unseen = bert(&["term", "show", "again"]);
+        assert!(unseen.err.contains("only that user and root may look at it"), "as private as the first: {unseen:?}");
+        anne(&["term", "send", "again", "--enter", "x"]);
+        anne(&["term", "wait", "--exit", "again"]);
+        anne(&["term", "rm", "unseen", "job", "again"]);
         let left =
             std::fs::read_dir(here.arenas()).expect("root may").map(|entry| entry.expect("root may").file_name());
         assert!(left.into_iter().all(|name| !name.to_string_lossy().starts_with(".t")));
     }
+}
+
+/// What a terminal's user can write says that its command is a process of root's: root's `kill` does not reach that.
+fn root_is_led_to_no_process_of_another(here: &Place) -> impl Drop + use<> {
+    struct Child(std::process::Child);
+    impl Drop for Child {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+    let mut child = Child(Command::new("sleep").arg("1000").process_group(0).spawn().unwrap());
+    let pid = child.0.id();
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let started: u64 = stat.rsplit(')').next().unwrap().split_whitespace().nth(19).unwrap().parse().unwrap();
+    let file = std::fs::File::options().read(true).write(true).open(here.arenas().join(".term-unseen")).unwrap();
+    let (at, mut own) = (layout::PROGRAM as u64 * 8, [0; 16]);
+    file.read_exact_at(&mut own, at).unwrap();
+    let words = [u64::from(pid), started].map(u64::to_le_bytes).concat();
+    file.write_all_at(&words, at).unwrap();
+    let refused = here.run(&["term", "kill", "--signal", "KILL", "unseen"]);
+    file.write_all_at(&own, at).unwrap();
+    assert!(refused.status != Some(0) && refused.err.contains("Operation not permitted"), "{refused:?}");
+    assert!(child.0.try_wait().unwrap().is_none(), "the process of root's runs");
+    child
 }
 
 #[test]

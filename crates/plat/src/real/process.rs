@@ -258,6 +258,48 @@ pub fn signal_by(to: &OwnedFd, signal: i32) -> io::Result<bool> {
     sent(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, to.as_raw_fd(), signal, none, 0) } == 0)
 }
 
+/// Does something with the rights of a user, who is this one, or that root becomes for that time: the calling thread alone.
+///
+/// # Errors
+/// The system's: the caller is not root.
+pub fn as_user<R>(user: u32, then: impl FnOnce() -> R) -> io::Result<R> {
+    struct Back([u32; 3]);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            let ([real, effective, saved], same) = (self.0, u32::MAX);
+            // First the effective one, with which the rights come back.
+            if become_user([same, effective, same]).and_then(|()| become_user([real, effective, saved])).is_err() {
+                // With another's rights nothing may go on.
+                std::process::abort();
+            }
+        }
+    }
+    if uid() == user {
+        return Ok(then());
+    }
+    let mut ids = [0; 3];
+    let [real, effective, saved] = &mut ids;
+    // SAFETY: a plain system call, on three numbers of this function.
+    if unsafe { libc::getresuid(real, effective, saved) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let back = Back(ids);
+    if let Err(e) = become_user([user, user, ids[1]]) {
+        std::mem::forget(back);
+        return Err(e);
+    }
+    Ok(then())
+}
+
+/// Sets the calling thread's real, effective and saved user: the C library's function would set all threads'.
+fn become_user([real, effective, saved]: [u32; 3]) -> io::Result<()> {
+    // SAFETY: a plain system call.
+    match unsafe { libc::syscall(libc::SYS_setresuid, real, effective, saved) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 fn sent(is_done: bool) -> io::Result<bool> {
     let e = io::Error::last_os_error();
     match is_done {
