@@ -203,7 +203,7 @@ fn late(world: &World) {
 
 #[test]
 fn a_late_locker_finds_another_epoch() {
-    explored("late", 4, late, BIASES);
+    explored("late", 3, late, BIASES);
 }
 
 /// The holder is sent elsewhere while it is inside, and another in the middle of anything.

@@ -132,6 +132,26 @@ fn tasks_stand_in_an_arena_that_is_full() {
 }
 
 #[test]
+fn a_crowd_has_its_seats_again_when_an_arena_is_not_full_any_more() {
+    in_a_house("crowd_rises", || {
+        let small = ArenaOptions { members: Some(16), objects: Some(8), cells: Some(8), data: Some(64) };
+        let arena = Arena::open_or_create("small", &small).unwrap();
+        let pool = Pool::create_in(arena, "p", 1).unwrap();
+        let other = Semaphore::open_or_create("small/s", 0).unwrap();
+        let held = pool.acquire_owned().unwrap();
+        let others = Tasks::new(8, || other.down_async());
+        let mut tasks = Tasks::new(40, || pool.acquire_async());
+        let few = pool.waiters().len();
+        drop(others);
+        drop(held);
+        let order = tasks.serve(10);
+        assert!(pool.waiters().len() > few, "{few} sat, and as many sit");
+        assert!(order.is_sorted(), "those who tried in vain keep their places");
+        assert_eq!(tasks.serve(30).len(), 30);
+    });
+}
+
+#[test]
 fn each_of_a_crowds_notifications_is_heard() {
     let (m, c) = (Mutex::private(()).unwrap(), Condvar::private().unwrap());
     let mut tasks = Tasks::new(2 * SEATS, || c.wait_async(block_on(m.lock_async()).unwrap()));

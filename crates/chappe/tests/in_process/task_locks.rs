@@ -3,7 +3,8 @@
 use crate::tasks::{LONG, bell, block_on, in_a_house, poll};
 use chappe::{Condvar, LockError, Map, MapError, MapOptions, Mutex, MutexGuard, RwLock, RwLockError, WriteGuard};
 use std::pin::pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 /// A private mutex, and one of an arena that the test removes at its end.
@@ -194,6 +195,29 @@ fn a_task_hears_a_notification_that_follows_its_unlock() {
     });
 }
 
+/// Notifies when it is woken.
+struct Notifies(Condvar);
+
+impl Wake for Notifies {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
+#[test]
+fn a_task_hears_who_notifies_as_soon_as_the_mutex_is_free() {
+    condvars("task_hears_soon", |m, c| {
+        let (waker, _, woken) = bell();
+        let guard = block_on(m.lock_async()).unwrap();
+        let mut next = pin!(m.lock_async());
+        assert!(poll(&mut next, &Waker::from(Arc::new(Notifies(c.clone())))).is_pending());
+        // Unlocks, which wakes the next one of the mutex, which notifies.
+        let mut wait = pin!(c.wait_async(guard));
+        assert!(poll(&mut wait, &waker).is_pending());
+        woken.recv_timeout(LONG).expect("the task waited before it unlocked");
+    });
+}
+
 #[test]
 fn a_dropped_tasks_notification_goes_to_the_next() {
     condvars("task_notified", |m, c| {
@@ -370,7 +394,7 @@ fn a_task_hears_of_a_maps_changes() {
             let (mut next, mut second) = (pin!(watch.next_async()), pin!(only.next_async()));
             assert!(poll(&mut next, &waker).is_pending() && poll(&mut second, &other).is_pending());
             map.insert(&2, &7).unwrap();
-            [&woken, &also].map(|woken| woken.recv_timeout(LONG).unwrap());
+            let _ = [&woken, &also].map(|woken| woken.recv_timeout(LONG).unwrap());
             for (wait, waker) in [(&mut next, &waker), (&mut second, &other)] {
                 let Poll::Ready(Ok(events)) = poll(wait, waker) else { panic!("it has changed") };
                 assert_eq!((events.len(), &events[0].old), (1, &None));

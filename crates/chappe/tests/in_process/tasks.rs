@@ -301,6 +301,8 @@ fn pairs(name: &str, test: impl Fn(&Pool)) {
 fn a_task_takes_several_permits_at_one_moment() {
     pairs("several", |pool| {
         let held = [pool.acquire_owned().unwrap(), pool.acquire_owned().unwrap()];
+        let whose = || pool.holders().into_iter().map(|holder| holder.who).collect::<Vec<_>>();
+        let the_processs = whose();
         let (waker, _, woken) = bell();
         let mut both = pin!(pool.acquire_many_async(2));
         assert!(poll(&mut both, &waker).is_pending());
@@ -313,6 +315,7 @@ fn a_task_takes_several_permits_at_one_moment() {
         let Poll::Ready(Ok(permits)) = poll(&mut both, &waker) else { panic!("both were granted") };
         assert_eq!((permits.len(), permits.indices().sum::<u32>(), pool.available()), (2, 1, 0));
         assert!(permits.is_valid());
+        assert_eq!(whose(), the_processs);
         std::thread::spawn(move || drop(permits)).join().unwrap();
         assert_eq!((pool.available(), pool.waiters().len()), (2, 0));
         assert_eq!(block_on(pool.acquire_many_async(2)).unwrap().len(), 2);

@@ -136,7 +136,10 @@ impl Wait {
         let Poll::Ready(over) = stay.poll(arm, self.dies, cx) else { return Poll::Pending };
         match (over, self.stay.take().map(|stay| stay.at)) {
             // The right goes last: the seat is there for who gets it.
-            (Ok(taken), Some(At::Sits(seat, _right))) => Poll::Ready(Ok(then(taken, seat))),
+            (Ok(taken), Some(At::Sits(seat, _right))) => {
+                let _waker = seat.forget();
+                Poll::Ready(Ok(then(taken, seat)))
+            }
             (Err(failed), _) => Poll::Ready(Err(failed)),
             (Ok(_), _) => unreachable!("who stands is granted nothing"),
         }

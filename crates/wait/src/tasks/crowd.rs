@@ -13,7 +13,8 @@
 //! - W1: a waker is noted before its task looks, under the lock of the crowds, whether it was called. It is called after the caller has said so, under
 //!   the same lock. So the poll sees the call, or the caller the waker of this poll.
 //! - W2: a right to sit is a sitter's or a called task's. It goes on when its wait is over, and when a called task is dropped. So while anybody stands,
-//!   as many have the right as there are seats: or, if the arena has no more members, at least one has.
+//!   at least one has the right. Where fewer have it than there are seats (the arena had no more members, or all went while one came), each that goes
+//!   on calls one more: as many have it soon, and in an arena that stays full one task at a time tries in vain.
 //! - W3: the place in line by arrival is taken when the task comes. So a task that sat down late is served before all that came after it. Until then what
 //!   comes free may go to a later waiter of another process or thread: those who stand are overtaken, while all who sit before them have been granted
 //!   something and were not polled yet.
@@ -27,7 +28,6 @@ use crate::wait::Discipline;
 use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::{light, process};
 use std::collections::BTreeMap;
-use std::mem::ManuallyDrop;
 use std::sync::Mutex;
 use std::task::Waker;
 
@@ -63,7 +63,8 @@ static STAND: AtomicU64 = AtomicU64::new(0);
 /// The right to sit at an object.
 pub struct Right {
     object: Object,
-    rank: u8,
+    /// When it stands, or stands again.
+    turn: Turn,
     incarnation: u64,
 }
 
@@ -73,6 +74,8 @@ pub struct Standing {
     turn: Turn,
     sitter: &'static Sitter,
     incarnation: u64,
+    /// It has its right, and stands no longer.
+    has_left: bool,
 }
 
 /// What becomes of a task that comes to an object.
@@ -112,70 +115,84 @@ pub fn come(site: &Site, priority: u8) -> Came {
     let sits = with(|all| {
         let crowd = all.entry(object).or_default();
         let sits = crowd.sit < SEATS && crowd.stand.is_empty();
-        crowd.sit += usize::from(sits);
-        sits
+        sits.then(|| crowd.sits(rank))
     });
-    let right = Right { object, rank, incarnation };
-    if sits { Came::Sits(right) } else { stand(right) }
+    match sits {
+        Some(turn) => Came::Sits(Right { object, turn, incarnation }),
+        None => stand(object, rank, incarnation),
+    }
 }
 
 /// A task that has no right to sit stands; or, if nobody is left who would call it, sits.
 #[cold]
-fn stand(right: Right) -> Came {
-    let right = ManuallyDrop::new(right);
-    let Right { object, rank, incarnation } = *right;
+fn stand(object: Object, rank: u8, incarnation: u64) -> Came {
     let sitter = lend_sitter();
-    let turn = with(|all| {
+    let (turn, stands) = with(|all| {
         let crowd = all.entry(object).or_default();
         if crowd.sit == 0 {
-            crowd.sit = 1;
-            return None;
+            return (crowd.sits(rank), false);
         }
-        Some(crowd.stands(rank, sitter))
+        let turn = crowd.turn(rank);
+        crowd.stands(turn, sitter);
+        (turn, true)
     });
-    match turn {
-        Some(turn) => Came::Stands(Standing { object, turn, sitter, incarnation }),
-        None => {
-            return_sitter(sitter);
-            Came::Sits(ManuallyDrop::into_inner(right))
-        }
+    if stands {
+        return Came::Stands(Standing { object, turn, sitter, incarnation, has_left: false });
     }
+    return_sitter(sitter);
+    Came::Sits(Right { object, turn, incarnation })
 }
 
 impl Crowd {
-    fn stands(&mut self, rank: u8, sitter: &'static Sitter) -> Turn {
-        let turn = (rank, self.came);
+    fn turn(&mut self, rank: u8) -> Turn {
         self.came += 1;
+        (rank, self.came)
+    }
+
+    /// One more has the right to sit.
+    fn sits(&mut self, rank: u8) -> Turn {
+        self.sit += 1;
+        self.turn(rank)
+    }
+
+    /// Gives the right to sit to the first who stands and has it not, if a seat may be had. The caller wakes it.
+    fn call(&mut self) -> Option<&'static Sitter> {
+        if self.sit >= SEATS {
+            return None;
+        }
+        let (sitter, called) = self.stand.values_mut().find(|(_, called)| !called)?;
+        *called = true;
+        self.sit += 1;
+        Some(*sitter)
+    }
+
+    fn stands(&mut self, turn: Turn, sitter: &'static Sitter) {
         self.stand.insert(turn, (sitter, false));
         STAND.fetch_add(1, Ordering::Relaxed); // Relaxed: as in `with`.
-        turn
     }
 }
 
 impl Right {
-    /// Gives it up for want of a seat, if another task sits at the object, which will call this one. It stands behind the others then, and has its
-    /// place by arrival when it sits.
+    /// Gives it up for want of a seat, if another task sits at the object, which will call this one. It stands where it stood, or would have.
     ///
     /// # Errors
     /// The right: nobody else sits there.
     pub fn stand_again(self) -> Result<Standing, Right> {
-        let Right { object, rank, incarnation } = self;
+        let Right { object, turn, incarnation } = self;
         let sitter = lend_sitter();
-        let turn = with(|all| {
-            let crowd = all.get_mut(&object).filter(|crowd| crowd.sit > 1)?;
-            crowd.sit -= 1;
-            Some(crowd.stands(rank, sitter))
+        let stands = with(|all| {
+            let crowd = all.get_mut(&object).filter(|crowd| crowd.sit > 1);
+            crowd.map(|crowd| {
+                crowd.sit -= 1;
+                crowd.stands(turn, sitter);
+            })
         });
-        match turn {
-            Some(turn) => {
-                std::mem::forget(self);
-                Ok(Standing { object, turn, sitter, incarnation })
-            }
-            None => {
-                return_sitter(sitter);
-                Err(self)
-            }
+        if stands.is_none() {
+            return_sitter(sitter);
+            return Err(self);
         }
+        std::mem::forget(self);
+        Ok(Standing { object, turn, sitter, incarnation, has_left: false })
     }
 }
 
@@ -186,20 +203,15 @@ impl Drop for Right {
         }
         // W2.
         let called = with(|all| {
-            let crowd = all.get_mut(&self.object)?;
-            if let Some((sitter, called)) = crowd.stand.values_mut().find(|(_, called)| !called) {
-                *called = true;
-                return Some(*sitter);
-            }
+            let Some(crowd) = all.get_mut(&self.object) else { return [None; 2] };
             crowd.sit -= 1;
+            let called = [crowd.call(), crowd.call()];
             if crowd.sit == 0 {
                 all.remove(&self.object);
             }
-            None
+            called
         });
-        if let Some(sitter) = called {
-            sitter.wake();
-        }
+        called.into_iter().flatten().for_each(Sitter::wake);
     }
 }
 
@@ -213,7 +225,9 @@ impl Standing {
             return Err(Refused::Inherited(0));
         }
         self.sitter.note(waker);
-        Ok(self.leave(true))
+        let right = self.leave(true);
+        self.has_left = right.is_some();
+        Ok(right)
     }
 
     /// Stands no longer, if it was called, or in any case.
@@ -225,7 +239,7 @@ impl Standing {
             stand.remove(&turn);
             STAND.fetch_sub(1, Ordering::Relaxed); // Relaxed: as in `with`.
             // Made only if it is: one that goes takes the lock.
-            called.then(|| Right { object, rank: turn.0, incarnation })
+            called.then(|| Right { object, turn, incarnation })
         })
     }
 }
@@ -235,8 +249,10 @@ impl Drop for Standing {
         if self.incarnation != process::incarnation() {
             return;
         }
-        // If it was called and did not sit down, its right goes on.
-        drop(self.leave(false));
+        // If it was called and did not sit down, its right goes on. What has its turn by now may be its right, which stands again.
+        if !self.has_left {
+            drop(self.leave(false));
+        }
         return_sitter(self.sitter);
     }
 }

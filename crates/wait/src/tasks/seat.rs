@@ -128,16 +128,24 @@ impl Seat {
     }
 }
 
+impl Seat {
+    /// The wait is over, and the seat may be kept for what was taken: no waker is to be called any more. Answers the one that was, to be dropped with
+    /// nothing locked. It holds its task, which may have the seat: kept, neither would ever go.
+    pub fn forget(&self) -> Option<Waker> {
+        if let Some(driver) = self.driver {
+            driver.dismiss(self.joined.index);
+        }
+        self.sitter.forget()
+    }
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
         if !self.is_here() {
             return;
         }
-        if let Some(driver) = self.driver {
-            driver.dismiss(self.joined.index);
-        }
-        // Dropped last, with nothing locked: its task may live longer than this wait, so it is not kept, and may come here again.
-        let _waker = self.sitter.forget();
+        // Dropped last, with nothing locked: its task may live longer than this wait, and may come here again.
+        let _waker = self.forget();
         let mut free = light::lock(&FREE);
         if free.incarnation != self.incarnation {
             return;
