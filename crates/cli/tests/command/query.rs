@@ -3,6 +3,7 @@
 use crate::place::{Place, Ran, Running, feed, until};
 use crate::terminal::Screen;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 const TRADES: &str = "sym,px,qty\nA,10.5,2\nB,9,1\nA,12.25,4\n";
@@ -163,6 +164,19 @@ impl Following {
             last = std::fs::read_to_string(&self.out).unwrap();
             (last == rows).then_some(())
         });
+    }
+
+    /// Until it has read these files to their present ends: by then Ctrl-C ends it in good order, too.
+    fn has_read(&self, files: &[&Path]) {
+        let process = Path::new("/proc").join(self.running.pid().to_string());
+        let is_read = |file: &Path| {
+            let len = std::fs::metadata(file).ok()?.len();
+            let open = std::fs::read_dir(process.join("fd")).ok()?.flatten();
+            let mut open = open.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == file));
+            let facts = std::fs::read_to_string(process.join("fdinfo").join(open.next()?.file_name())).ok()?;
+            facts.starts_with(&format!("pos:\t{len}\n")).then_some(())
+        };
+        files.iter().for_each(|file| until(&format!("it has read {}", file.display()), || is_read(file)));
     }
 
     /// Ctrl-C: what it has written by then, and said.
@@ -406,6 +420,7 @@ fn a_directory_is_followed_and_sums_come_window_by_window_and_at_the_end() {
         following.end().0
     };
     assert_eq!(windows, "window,s\n0,15\n20,25\n50,50\n");
+    sums.has_read(&["a.log", "b.log", "c.log"].map(in_it).each_ref().map(PathBuf::as_path));
     let (out, said) = sums.end();
     let mut rows: Vec<&str> = out.lines().collect();
     rows.sort_unstable();
