@@ -242,7 +242,7 @@ fn twice(world: &World) {
 #[test]
 fn recovering_twice_survives_kills() {
     // Two preemptions and the kernel's mark between them: all of it.
-    Search::depth("twice_all", 3).schedules(60_000).run(twice).assert_clean();
+    Search::depth("twice_all", 3).schedules(120_000).run(twice).assert_clean();
     searched("twice", twice, &["one", "other"]);
 }
 
