@@ -136,7 +136,7 @@ fn bare(etcd: &Etcd, lease: chappe::remote::engine::LeaseId) -> Result<()> {
     if taken.held && gone.held { Ok(()) } else { Err("somebody else is there".into()) }
 }
 
-/// From a release to the next holder, who came so long before.
+/// From a release to the next holder, a waiter that came so long before.
 fn hand_off(pools: &[Pool; 2], times: u32, before: Duration) -> Result<f64> {
     let mut held = pools[0].acquire()?;
     let mut all = Vec::new();

@@ -376,7 +376,7 @@ pub extern "C" fn chappe_awaited_take(awaited: *mut chappe_awaited, to: *mut c_c
             // Before it is taken: what cannot be written is not lost.
             input::buffer(to.cast(), size)?;
             let found = text.take().ok_or_else(none)??;
-            lost.store(found.lost, Ordering::Relaxed); // Relaxed: who asks for it has taken the answer, or was told so.
+            lost.store(found.lost, Ordering::Relaxed); // Relaxed: the caller that asks for it has taken the answer, or was told so.
             input::put_text(to, size, &found.text)
         }
         Asked::Exit(name, exit) => Ok(status(name, exit.take().ok_or_else(none)??)? as isize),

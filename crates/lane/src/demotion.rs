@@ -34,7 +34,7 @@ impl<P: Pipe> Lane<'_, P> {
         }
     }
 
-    /// Those who wait for the demoter.
+    /// The threads that wait for the demoter.
     fn wake_all(self) {
         futex::wake(low_half(&self.words.stage), u32::MAX, Scope::Shared);
     }

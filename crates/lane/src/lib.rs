@@ -38,7 +38,7 @@
 //! was seen, so a wake that comes first is not lost.
 //!
 //! **Progress** An end never waits for the other one but where a pipe does. A demoter waits for a reader that is `INSIDE` while R is not
-//! empty: that reader's read(2) has bytes and returns, unless the process is stopped. All who find `OFF` wait for the demoter, or finish
+//! empty: that reader's read(2) has bytes and returns, unless the process is stopped. All threads that find `OFF` wait for the demoter, or finish
 //! what a dead one has left. A thread that has jumped out of read(2) in a signal handler is `INSIDE` until its next call, which demotes.
 //!
 //! **Deaths**

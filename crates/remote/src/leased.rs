@@ -1,4 +1,4 @@
-//! The lease of a program: who asks for it, and what is done under it that nobody waits for.
+//! The lease of a program: which thread asks for it, and what is done under it that nobody waits for.
 //!
 //! - **K1** One thread asks the engine for a lease, and holds no lock meanwhile. Others that need it wait for that one, each as long as it has time.
 //! - **K2** Loose ends, what must be asked until the engine answers, are done by one thread of a lease, in turn. Without a thread they wait for the

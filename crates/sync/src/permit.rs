@@ -8,7 +8,7 @@
 //! - I2: "none is free" is answered only if two looks at all cells saw the same words, none of them free, and the same number of permits:
 //!   at the moment between the looks none was. (A pool of one cell needs one look.)
 //! - I3: no thread takes a permit of a shrunk pool at a position beyond its number: resize stores the number, and then drains; the taker
-//!   swaps, and then looks at the number again, and gives back. One sees the other. Who held such a permit before keeps it; it ends when it is
+//!   swaps, and then looks at the number again, and gives back. One sees the other. A holder of such a permit keeps it; it ends when it is
 //!   given back, and nobody is granted it again.
 //! - I4: the taker loads the cell, then looks at the head, then swaps: so what it swaps was free while its pool was
 //!   there. The remover of a pool that must not be in use first takes all its permits, which makes such swaps fail: a taker that

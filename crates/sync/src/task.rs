@@ -16,7 +16,7 @@
 //!
 //! Of the tasks of a process that wait for one object at once, 64 have places in its line. The others come up in their order, as those are served: so
 //! tasks without number cost an object 64 places of its arena at most. Each has its place by arrival, from its first poll on; but while all 64 were granted
-//! something and were not polled yet, threads and other processes may overtake those who have no place. (Notifications are kept for nobody: each
+//! something and were not polled yet, threads and other processes may overtake the tasks that have no place. (Notifications are kept for nobody: each
 //! task that waits for one has a place.)
 //!
 //! Where waiters are served by priority, a task has that of the thread which polls it first; and of those without a place, it is called by that.

@@ -284,7 +284,7 @@ impl Scene {
     /// Each writer's bytes were read in order, once; what a killed reader had may be missing, and what a writer was not told.
     fn is_sound(&self) {
         let got = self.model.got.borrow();
-        // Of two that read at the same time nobody knows who was first.
+        // Of two that read at the same time nobody knows which was first.
         let is_next = |a: &(usize, u8), b: &(usize, u8)| a.1 < b.1 || self.model.are_mixed.get() && a.0 != b.0;
         let mut missing = 0;
         for number in 1..3 {

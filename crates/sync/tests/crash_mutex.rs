@@ -419,7 +419,7 @@ fn a_tasks_lock_survives_kills() {
     // A death would excuse a waiter that is not told: none here.
     let search = Search::priorities("mutex_task_dropped_alive", 4).schedules(5_000);
     search.run(|world: &World| task(world, Some(1000))).assert_clean().assert_reached(&["dropped", "gave back"]);
-    // Nor is the next waiter forgotten, whoever unlocks once behind the drop.
+    // Nor is the next waiter forgotten, whichever holder unlocks once behind the drop.
     let crowded = |world: &World| {
         let (stage, m) = behind(world, Some(1000));
         m.customer(&stage, world, "other", 1);

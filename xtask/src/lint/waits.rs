@@ -63,7 +63,7 @@ const PLACES: [(&str, &str); 51] = [
     ("crates/arena/src/reaper.rs", "watches for deaths: what a waiter cannot do"),
     ("crates/arena/src/reaper/group.rs", "watches for deaths: what a waiter cannot do"),
     ("crates/lane/src/ends.rs", "a pipe's writer, in a program that is no member of an arena"),
-    ("crates/lane/src/demotion.rs", "whoever comes to a pipe while its ring is given up, in such a program"),
+    ("crates/lane/src/demotion.rs", "each thread that comes to a pipe while its ring is given up, in such a program"),
     ("crates/ras/src/lock/parking.rs", "the slow way of a lock that is no object of an arena"),
     ("crates/ras/src/lock/patience.rs", "looks at a lock for a while before it sleeps: adaptive"),
     ("crates/ras/src/gate.rs", "one trial of restartable sequences a process; the others wait for its outcome"),

@@ -146,7 +146,7 @@ fn a_crowd_has_its_seats_again_when_an_arena_is_not_full_any_more() {
         drop(held);
         let order = tasks.serve(10);
         assert!(pool.waiters().len() > few, "{few} sat, and as many sit");
-        assert!(order.is_sorted(), "those who tried in vain keep their places");
+        assert!(order.is_sorted(), "tasks that tried in vain keep their places");
         assert_eq!(tasks.serve(30).len(), 30);
     });
 }

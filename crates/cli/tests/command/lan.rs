@@ -1,7 +1,7 @@
 //! A network for tests: engines and hosts, each in a network namespace of its own with a cable to one switch. Every cable can be pulled.
 //!
 //! ```text
-//!   e1 .. e3: etcd, and before it a relay that delays and loses      h1 ..: hosts      c: who looks on; its cable is never pulled
+//!   e1 .. e3: etcd, and before it a relay that delays and loses      h1 ..: hosts      c: the observer; its cable is never pulled
 //!        \________________________ switch ________________________________/
 //! ```
 //!

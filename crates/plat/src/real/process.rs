@@ -258,7 +258,7 @@ pub fn signal_by(to: &OwnedFd, signal: i32) -> io::Result<bool> {
     sent(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, to.as_raw_fd(), signal, none, 0) } == 0)
 }
 
-/// Does something with the rights of a user, who is this one, or that root becomes for that time: the calling thread alone.
+/// Does something with the rights of a user: this process's, or one that root's calling thread becomes for that time.
 ///
 /// # Errors
 /// The system's: the caller is not root.

@@ -282,7 +282,7 @@ impl Client {
         let mut grpc = end.grpc();
         let (more, rest) = mpsc::channel(1);
         let messages = tokio_stream::iter(messages).chain(ReceiverStream::new(rest));
-        // Some engines end the stream when the client has nothing more to say. None ends it while the request goes on, whoever has left.
+        // Some engines end the stream when the client has nothing more to say. None ends it while the request goes on, though its reader has left.
         let more = open.then_some(more);
         let opened = async {
             grpc.ready().await.map_err(|e| Failure::Unknown(format!("{}: {}", end.name, chain(&e))))?;

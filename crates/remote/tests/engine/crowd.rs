@@ -125,7 +125,7 @@ fn costs(nodes: &Nodes, pools: usize) {
     let (renewals, txns) = (idle["renewals"], idle["reads and transactions"]);
     assert!(renewals < CLIENTS as f64 * 0.5 * 1.2 + 1.0, "{renewals} renewals a second");
     assert!(txns < 2.0, "{txns} transactions a second by those that only wait");
-    // Model: who gives looks and writes; those that come did so before. Each is told of two changes, of the permit and of the ticket, while it waits: on
+    // Model: the giver looks and writes; those that come did so before. Each is told of two changes, of the permit and of the ticket, while it waits: on
     // average half of a queue does.
     let (txns, events) = (each["reads and transactions"], each["events"]);
     assert!(txns < 6.0, "{txns} transactions a hand-over");

@@ -135,13 +135,13 @@ impl Wait {
         stay.waiting.need = self.need;
         let Poll::Ready(over) = stay.poll(arm, self.dies, cx) else { return Poll::Pending };
         match (over, self.stay.take().map(|stay| stay.at)) {
-            // The right goes last: the seat is there for who gets it.
+            // The right goes last: the seat is there for the task that gets it.
             (Ok(taken), Some(At::Sits(seat, _right))) => {
                 let _waker = seat.forget();
                 Poll::Ready(Ok(then(taken, seat)))
             }
             (Err(failed), _) => Poll::Ready(Err(failed)),
-            (Ok(_), _) => unreachable!("who stands is granted nothing"),
+            (Ok(_), _) => unreachable!("a standing task is granted nothing"),
         }
     }
 

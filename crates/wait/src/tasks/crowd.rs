@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   come:   fewer than SEATS sit, and nobody stands -- sits            else: stands: arrival noted, waker noted -- pending
-//!   a wait is over, or dropped:  its right to sit goes to the first who stands -- its waker is called
+//!   a wait is over, or dropped:  its right to sit goes to the first task that stands -- its waker is called
 //!   next poll:  waker noted -- called? -- no: pending      yes: takes a seat, and waits there, in its old place by arrival
 //! ```
 //!
@@ -16,7 +16,7 @@
 //!   at least one has the right. Where fewer have it than there are seats (the arena had no more members, or all went while one came), each that goes
 //!   on calls one more: as many have it soon, and in an arena that stays full one task at a time tries in vain.
 //! - W3: the place in line by arrival is taken when the task comes. So a task that sat down late is served before all that came after it. Until then what
-//!   comes free may go to a later waiter of another process or thread: those who stand are overtaken, while all who sit before them have been granted
+//!   comes free may go to a later waiter of another process or thread: the standing tasks are overtaken, while all that sit before them have been granted
 //!   something and were not polled yet.
 //!
 //! No other lock of chappe's is taken under that of the crowds, and no waker is called there.
@@ -36,7 +36,7 @@ pub const SEATS: usize = 64;
 
 /// An object: by its arena, slot and use of the slot.
 type Object = (usize, u32, u32);
-/// Who is called first: by rank, and by arrival.
+/// Which task is called first: by rank, and by arrival.
 type Turn = (u8, u64);
 
 /// The tasks of this process at one object.
@@ -44,7 +44,7 @@ type Turn = (u8, u64);
 struct Crowd {
     /// How many have the right to sit.
     sit: usize,
-    /// Who stands: where its waker is, and whether it was called.
+    /// The standing tasks: where the waker is, and whether it was called.
     stand: BTreeMap<Turn, (&'static Sitter, bool)>,
     /// Arrivals so far.
     came: u64,
@@ -102,12 +102,12 @@ fn with<R>(then: impl FnOnce(&mut BTreeMap<Object, Crowd>) -> R) -> R {
 
 /// Whether tasks of this process stand at an object: then no other task of it takes what comes free there.
 pub fn stand_at(site: &Site) -> bool {
-    // Relaxed: who came before the caller in its own thread, or by what the caller has seen, counts; of others either order will do.
+    // Relaxed: a task that came before the caller in its own thread, or by what the caller has seen, counts; of others either order will do.
     STAND.load(Ordering::Relaxed) > 0
         && with(|all| all.get(&object_of(site)).is_some_and(|crowd| !crowd.stand.is_empty()))
 }
 
-/// A task comes to an object. Where waiters are served by priority, those who stand are called by it.
+/// A task comes to an object. Where waiters are served by priority, the standing tasks are called by it.
 pub fn come(site: &Site, priority: u8) -> Came {
     let (object, incarnation) = (object_of(site), process::incarnation());
     let by_priority = Discipline::of(site.map.object(site.place.index)).is_by_priority();
@@ -123,7 +123,7 @@ pub fn come(site: &Site, priority: u8) -> Came {
     }
 }
 
-/// A task that has no right to sit stands; or, if nobody is left who would call it, sits.
+/// A task that has no right to sit stands; or, if no task is left that would call it, sits.
 #[cold]
 fn stand(object: Object, rank: u8, incarnation: u64) -> Came {
     let sitter = lend_sitter();
@@ -155,7 +155,7 @@ impl Crowd {
         self.turn(rank)
     }
 
-    /// Gives the right to sit to the first who stands and has it not, if a seat may be had. The caller wakes it.
+    /// Gives the right to sit to the first standing task that has it not, if a seat may be had. The caller wakes it.
     fn call(&mut self) -> Option<&'static Sitter> {
         if self.sit >= SEATS {
             return None;
