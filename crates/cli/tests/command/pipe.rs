@@ -3,7 +3,8 @@
 use crate::place::{Place, Ran, kill, runs, state, until};
 use crate::terminal::Screen;
 use serde_json::Value;
-use std::process::Stdio;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 
 /// Nothing here is about shares: by the means that needs nothing and touches least.
 const PLAIN: [&str; 3] = ["pipe", "--means", "none"];
@@ -409,17 +410,34 @@ fn a_stage_beside_hogs_has_what_it_needs() {
     drop(hogs);
 }
 
+/// It and all that it begins may use one processor alone, which is one job's that can use no more: another one finds no room beside it.
+fn on_one_processor(command: &mut Command) -> &mut Command {
+    // SAFETY: a set of processors is plain numbers; the kernel fills it, and reads it between fork and exec.
+    unsafe {
+        let mut may: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size_of_val(&may), &raw mut may), 0);
+        let one = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &may)).expect("this thread runs");
+        let mut only: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(one, &mut only);
+        command.pre_exec(move || match libc::sched_setaffinity(0, size_of_val(&only), &raw const only) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        })
+    }
+}
+
 #[test]
 fn the_less_important_of_two_pipelines_ends_early_and_its_emergency_runs() {
     let here = Place::new();
-    // The important one has little to do, and does some of it whenever the other one is looked at.
-    let mut important =
-        here.command(&["pipe", "--means", "none", "--quiet", "--deadline", "1h", "--size", "1M", "--importance", "2"]);
+    // The important one has little to do, and does some of it whenever the other one is looked at: it has what it needs on however slow a machine.
+    let limits = ["pipe", "--means", "none", "--quiet", "--deadline", "1h", "--size", "20k", "--importance", "2"];
+    let mut important = here.command(&limits);
     important.arg("while [ ! -e go ]; do echo x; sleep 0.02; done | cat >/dev/null");
-    let important = Place::spawn(&mut important);
+    let important = Place::spawn(on_one_processor(&mut important));
     let slow = "while :; do echo x; sleep 0.01; done | cat >/dev/null";
     let limits = ["--quiet", "--deadline", "1h", "--size", "100000G", "--importance", "1"];
-    let ran = pipe(&here, &[&limits[..], &["--emergency", "echo cut short; exit 3", slow]].concat());
+    let mut less = here.command(&[&PLAIN[..], &limits, &["--emergency", "echo cut short; exit 3", slow]].concat());
+    let ran = Place::spawn(on_one_processor(&mut less)).end();
     assert_eq!(ran.status, Some(124), "{ran:?}");
     assert!(ran.err.contains("ends early: all pipelines together would need"), "{ran:?}");
     assert!(ran.err.ends_with("\ncut short\n"), "{ran:?}");

@@ -205,6 +205,11 @@ fn a_hung_up_terminal_keeps_its_name_while_nobody_waits_for_its_keeper() {
     until("the command", || {
         here.run(&["term", "wait", "t", "ready", "--timeout", "5m"]).status.filter(|status| *status == 0)
     });
+    // A shell would wait for whatever it adopts, and nothing would be left of it: it is to be the other program first.
+    until("the shell's end", || {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", adopts.pid())).ok()?;
+        (name == "sleep\n").then_some(())
+    });
     let pids = [term.pid("keeper"), term.pid("holder")];
     for pid in pids {
         kill(pid, libc::SIGKILL);
