@@ -1,7 +1,9 @@
-//! What the crates that can be published ask of the crates of others: licences, and versions.
+//! What is published: what the crates ask of the crates of others, licences and versions, and the guide as a site.
 
-use crate::run::Cargo;
-use anyhow::{Result, ensure};
+use crate::run::{Cargo, root, target};
+use anyhow::{Context, Result, ensure};
+use std::io::ErrorKind;
+use std::process::Command;
 
 /// Whether the licences and versions of what is linked in are those that deny.toml allows. Needs cargo-deny.
 ///
@@ -14,6 +16,23 @@ pub fn licences() -> Result<String> {
     let (well, said) = Cargo::new("deny").args(["--offline", "check", "bans", "licenses", "sources"]).quiet()?;
     ensure!(well, "{said}");
     Ok(String::new())
+}
+
+/// Whether the guide can be made into a site, in `target/guide`, and nothing in it is doubtful. Its links are the lint's business.
+///
+/// # Errors
+/// What mdBook finds.
+pub fn guide() -> Result<String> {
+    let (book, site) = (root().join("book"), target().join("guide"));
+    let made = match Command::new("mdbook").arg("build").arg(book).arg("--dest-dir").arg(&site).output() {
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            return Ok("not tested: the guide as a site: mdBook is not installed (cargo install mdbook)".to_owned());
+        }
+        made => made.context("cannot run mdbook")?,
+    };
+    let said = String::from_utf8_lossy(&made.stderr);
+    ensure!(made.status.success() && !said.contains("WARN") && !said.contains("ERROR"), "{said}");
+    Ok(format!("in {}", site.display()))
 }
 
 #[cfg(test)]

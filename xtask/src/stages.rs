@@ -11,7 +11,7 @@
 //! | mutants | a tenth of those that a deterministic test finds | every one |
 //! | clients of engines, and engines that [`engines`] builds; benchmarks and the lab: tables and plots | no | yes |
 //! | clippy, documentation | no: `cargo xtask check` | yes |
-//! | licences, models, release build, crates as they would be published | no | yes, with the models' mistakes |
+//! | licences, the guide as a site, models, release build, crates as they would be published | no | yes, with the models' mistakes |
 //!
 //! The tenth is another one with each commit, and the same for the same commit: [`turn()`]. A test of the explorer or of loom is due in
 //! two of ten; those that a change reaches are run at once by `--changed`. Tests that do less of the same in the gate
@@ -90,7 +90,7 @@ over a tenth of the operations, and a tenth of the mutants. The tenths are drawn
 
 --all adds `cargo xtask check` (clippy three times, documentation), storms (tests marked `#[ignore = \"storm: ...\"]`: they race,
 kill at random, measure, or take long), all schedules of the explorer's random searches, every operation of the kill
-injector, the release build, the crates as they would be published, licences, every mutant, and the models with their mistakes.
+injector, the release build, the crates as they would be published, licences, the guide, every mutant, and the models with their mistakes.
 
 --changed is for daily work, and no gate: format, lint, the tests of each package that has changed and of those that depend on it
 (of a test that has changed, that one alone; of the guide or an example, of those that read it), the mutants of each file that has
@@ -589,9 +589,9 @@ pub fn test(args: &[&str]) -> Result<()> {
         sum.stage(stage, level, turn)?;
     }
     if level == Level::All {
-        let held = "a model does not hold: `cargo xtask models NAME`, and models/README.md";
+        sum.go("guide", "what mdBook says; `mdbook serve book` shows it", |_| published::guide().map(Outcome::said))?;
         sum.go("licences", "deny.toml says what is allowed, and why", |_| published::licences().map(Outcome::said))?;
-        sum.go("models", held, |_| models::check(None, true).map(Outcome::said))?;
+        sum.go("models", "`cargo xtask models NAME` looks at one", |_| models::check(None, true).map(Outcome::said))?;
     }
     let planted = match (level, &reach) {
         (Level::All, _) => mutants::Which::All,

@@ -10,6 +10,7 @@
 //! | shape | one idea a file, a head that tells it, at most 700 lines | [`shape`] |
 //! | cited | an invariant that a comment cites is written down | [`cited`] |
 //! | documents | what a document names is there | [`documents`] |
+//! | links | a link of a document leads somewhere | [`links`] |
 //! | late | what may write into another object's memory is a closed list | [`late`] |
 //! | waits | one place parks, one wakes; whatever else sleeps says why | [`waits`] |
 //! | names | a test is called by its property, a mutant by its mistake, and both exist | [`names`] |
@@ -27,6 +28,7 @@ mod house;
 mod imports;
 mod late;
 mod layers;
+mod links;
 mod modules;
 mod names;
 mod ordering;
@@ -47,7 +49,7 @@ use std::path::Path;
 
 type Rule = fn(&House) -> Vec<Finding>;
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     ordering::check,
     safety::check,
     layers::check,
@@ -56,6 +58,7 @@ const RULES: [Rule; 12] = [
     shape::check,
     cited::check,
     documents::check,
+    links::check,
     late::check,
     waits::check,
     names::check,
