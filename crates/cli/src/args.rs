@@ -32,6 +32,7 @@ pub use acquire::Acquire;
 pub use acquire::OnLoss;
 pub use arena::ArenaCommand;
 pub use barrier::BarrierCommand;
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use graph::GraphCommand;
 pub use job::Job;
@@ -80,12 +81,22 @@ impl Cli {
     pub fn read() -> Result<Cli, clap::Error> {
         let words: Vec<OsString> = std::env::args_os().collect();
         let mut command = command(&|name| words.iter().any(|word| word == name));
-        let matches = command.try_get_matches_from_mut(&words)?;
+        let matches =
+            command.try_get_matches_from_mut(&words).map_err(|e| help_of(&mut command, &words, &e).unwrap_or(e))?;
         let cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command));
         // It is a sixth of all that a short command does to give this back piece by piece; the end of the process does it at once.
         std::mem::forget(command);
         cli
     }
+}
+
+/// What `chappe help NAME` says where there is no such command: what `chappe NAME` does, with the command that was probably meant; `chappe help --help` is
+/// `chappe --help`.
+fn help_of(command: &mut clap::Command, words: &[OsString], e: &clap::Error) -> Option<clap::Error> {
+    let [program, help, asked @ ..] = words else { return None };
+    let without: Vec<&OsString> = (help == "help" && e.kind() == ErrorKind::InvalidSubcommand)
+        .then(|| std::iter::once(program).chain(asked).collect())?;
+    command.try_get_matches_from_mut(without).err()
 }
 
 /// The command line as it is read: `--help` is one screen of each command, `chappe help COMMAND` has all of it, as the manual page. Only those commands are
@@ -108,7 +119,7 @@ fn with_short_help(mut command: clap::Command, more: &str, is_written: &dyn Fn(&
     if long || command.get_arguments().any(|a| a.get_long_help().is_some()) {
         let short = command.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
         let long = command.get_after_long_help().cloned().unwrap_or_default();
-        command = command.after_help(format!("{short}All of it: `{more}`")).after_long_help(long);
+        command = command.after_help(format!("{short}Full help: `{more}`")).after_long_help(long);
     }
     command.mut_subcommands(|one| {
         if !is_written(one.get_name()) && !one.get_all_aliases().any(is_written) {
@@ -240,24 +251,24 @@ pub enum Command {
     /// `up` saves a wake-up, or hands it to the waiter that came first; `down` consumes one, or waits. Any process may
     /// do either: a wake-up has no owner, and a death returns nothing. For permits that return there is `chappe
     /// acquire`.
-    #[command(subcommand, visible_alias = "semaphore")]
+    #[command(subcommand, after_help = sem::END, visible_alias = "semaphore")]
     Sem(SemCommand),
     /// Wait for other scripts or processes, until all are there: a barrier
     ///
     /// Each round, N processes wait until all N have arrived; then all go on, and the next round begins. One that is killed while it waits
     /// does not block the others: they go on, and exit with 3.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = barrier::END)]
     Barrier(BarrierCommand),
     /// Make, seal or remove a tube: a channel of records between processes
-    #[command(subcommand)]
+    #[command(subcommand, after_help = tube::END)]
     Tube(TubeCommand),
     /// Make, use or watch a map: a dictionary that survives the death of its writers
     ///
     /// Keys and values are bytes. Each change is one atomic step: a process that is killed in the middle has made it,
     /// or has not. No process waits for another.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = map::END)]
     Map(MapCommand),
-    /// Keep what records are under a name, which stands wherever a schema may be said
+    /// Keep schemas of records by name; the name stands wherever a schema is asked for
     #[command(subcommand, after_help = schema::END)]
     Schema(SchemaCommand),
     /// Run, check or show a graph: stages through which sound, bytes, lines or records flow
@@ -271,9 +282,9 @@ pub enum Command {
     /// The screen, the lines that have left it and how the program ended lie in memory: they can be read while it runs and when it has ended, by any number of
     /// commands, which hold nothing up. There is no server: each terminal has two small processes of its own, and loses nothing when
     /// the one that reads is killed.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = term::END)]
     Term(term::TermCommand),
-    /// Hand in a job: it waits for a permit of a pool and runs, in a terminal of its own
+    /// Submit a job: it waits for a permit of a pool and runs, in a terminal of its own
     ///
     /// Returns at once with the name of the terminal. The job survives this shell and a log-out, and not a reboot. There is no daemon: the job's own process waits
     /// in the line of the pool, in the order of arrival.
@@ -294,7 +305,7 @@ pub enum Command {
     /// killed in between, another one gets it once more.
     #[command(after_help = stream::RECV_SHORT, after_long_help = stream::RECV_END, visible_alias = "receive")]
     Recv(Recv),
-    /// Ask CSV, JSON or lines: filter, compute, add up by keys
+    /// Query CSV, JSON, logs or tubes: filter, compute, aggregate by keys
     ///
     /// Reads files or stdin once, only the columns that are asked for, on all processors. The language is that of `chappe recv --where --select`.
     #[command(after_help = query::SHORT, after_long_help = query::END)]
@@ -331,16 +342,16 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<std::ffi::OsString>,
     },
-    /// Run a command when something holds: a pool starves, a tube fills up
+    /// Run a command when a condition becomes true: a pool starves, a tube fills up
     #[command(after_help = watch::SHORT, after_long_help = watch::end())]
     Watch(watch::Watch),
     /// Make, resize or remove a pool
-    #[command(subcommand)]
+    #[command(subcommand, after_help = POOL_END)]
     Pool(PoolCommand),
     /// Make or remove an arena: a region of memory that all objects live in
-    #[command(subcommand)]
+    #[command(subcommand, after_help = arena::END)]
     Arena(ArenaCommand),
-    /// Look for what is wrong, and put right what can be
+    /// Find faults, repair those that can be repaired, and say what to do about the others
     ///
     /// In each arena: recovers members that have died, and names them with what they had;
     /// frees what has no owner; names stopped processes that hold something, permits and
@@ -359,7 +370,7 @@ pub enum Command {
         /// @REMOTE: an engine, its members and whether permits can be had there, in place of this machine
         engine: Option<String>,
     },
-    /// What commands print with --json
+    /// Show the fields of what commands print with --json
     ///
     /// One value, or one a line where a command goes on or has several names. TEXT is a string, N a number, BOOL true or false. Of the commands that are not
     /// here `chappe help COMMAND` has the fields.
@@ -367,7 +378,7 @@ pub enum Command {
     Json,
     /// Print completions for a shell: of commands, options, and the names of what is there
     Completions {
-        /// Which
+        /// The shell
         shell: Shell,
     },
     /// Print what may stand at the end of a command line, for the shells' completions
@@ -487,6 +498,12 @@ pub enum Shell {
     Fish,
 }
 
+const POOL_END: &str = "\
+Examples:
+  chappe pool create licences --permits 4
+  chappe acquire -n 2 licences -- make sign
+  chappe show licences";
+
 /// `chappe pool`.
 #[derive(Subcommand, Debug)]
 pub enum PoolCommand {
@@ -494,7 +511,7 @@ pub enum PoolCommand {
     ///
     /// JSON, a line for each: {"name": TEXT, "permits": N}; with --priority also "by_priority": {"aging_ms": N or null}; with --mutex "mutex": true
     Create {
-        /// Its name; ARENA/NAME in another arena than `default`, which is made if need be. Several names make several
+        /// The name; ARENA/NAME in another arena than `default`, which is made if it is not there. Several names make several
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
         /// How many permits it has
@@ -514,7 +531,7 @@ pub enum PoolCommand {
     Resize {
         /// The pool
         name: String,
-        /// How many permits it is to have
+        /// The new number of permits
         #[arg(value_name = "N")]
         permits: u64,
     },
@@ -567,12 +584,40 @@ mod tests {
             }
             let (lines, widest) = (short.lines().count(), short.lines().map(|l| l.chars().count()).max().unwrap_or(0));
             assert!(lines <= 45 && widest <= 100, "{name}: {lines} lines, {widest} columns:\n{short}");
-            let more = format!("\n\nAll of it: `{}`\n", name.replacen("chappe", "chappe help", 1));
+            let more = format!("\n\nFull help: `{}`\n", name.replacen("chappe", "chappe help", 1));
             rests += usize::from(short.ends_with(&more));
-            assert_eq!(short.contains("All of it"), short.ends_with(&more), "{name}:\n{short}");
-            assert!(!long.contains("All of it"), "{name}:\n{long}");
+            assert_eq!(short.contains("Full help"), short.ends_with(&more), "{name}:\n{short}");
+            assert!(!long.contains("Full help"), "{name}:\n{long}");
         });
         assert!(count > 50 && rests > 40, "{count}, {rests}");
+    }
+
+    #[test]
+    fn help_of_a_command_that_is_not_there_names_the_one_that_was_meant() {
+        let of = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let mut command = command(&|_| true);
+            let e = command.try_get_matches_from_mut(&words).unwrap_err();
+            help_of(&mut command, &words, &e).map(|e| e.to_string())
+        };
+        assert!(of("chappe help aquire").unwrap().contains("'acquire'"));
+        assert!(of("chappe help pool creat").unwrap().contains("'create'"));
+        assert!(of("chappe help --help").unwrap().contains("Usage: chappe"));
+        // Without `help` it would be a command that is all right, or another one's help.
+        assert_eq!(of("chappe help ls ls").or(of("chappe help acquire")).or(of("chappe aquire")), None);
+    }
+
+    #[test]
+    fn no_line_of_an_end_of_help_is_broken() {
+        fn look(one: &clap::Command) {
+            for text in [one.get_after_help(), one.get_after_long_help()].into_iter().flatten() {
+                let text = text.to_string();
+                let long = text.lines().find(|line| line.chars().count() > 100);
+                assert_eq!(long, None, "{}", one.get_name());
+            }
+            one.get_subcommands().for_each(look);
+        }
+        look(&Cli::command());
     }
 
     #[test]

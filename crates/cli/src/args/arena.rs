@@ -4,6 +4,12 @@ use crate::share::{self, Share};
 use crate::size;
 use clap::Subcommand;
 
+/// The end of its help.
+pub const END: &str = "\
+Examples:
+  chappe arena create big --members 10000 --data 1G
+  CHAPPE_DIR=/dev/shm/team chappe arena create default --share group";
+
 /// `chappe arena`.
 #[derive(Subcommand, Debug)]
 pub enum ArenaCommand {

@@ -4,6 +4,11 @@ use crate::time::parse;
 use clap::Subcommand;
 use std::time::Duration;
 
+/// The end of its help.
+pub const END: &str = "\
+Examples:
+  for n in 1 2 3; do (prepare $n; chappe barrier wait -n 3 start; run $n) & done";
+
 /// `chappe barrier`.
 #[derive(Subcommand, Debug)]
 pub enum BarrierCommand {
@@ -11,7 +16,7 @@ pub enum BarrierCommand {
     ///
     /// JSON, a line for each: {"name": TEXT, "parties": N, "breaks_on_death": BOOL}
     Create {
-        /// Its name; ARENA/NAME in another arena than `default`, which is made if need be. Several names make several
+        /// The name; ARENA/NAME in another arena than `default`, which is made if it is not there. Several names make several
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
         /// How many wait for each other
@@ -23,7 +28,7 @@ pub enum BarrierCommand {
         #[arg(long)]
         break_on_death: bool,
     },
-    /// Arrive, and wait until all others have
+    /// Arrive, and wait until all others have arrived
     ///
     /// Exit status 0 if the round has turned; 3 if it has, and a party that had arrived or joined was killed before (stderr says which);
     /// 124 if the others were not there in time, and then this arrival is taken back; 1 if the barrier is broken, is not there, has its

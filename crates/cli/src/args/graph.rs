@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// `chappe graph`.
 #[derive(Subcommand, Debug)]
 pub enum GraphCommand {
-    /// Run a graph to its end, and say what each stage has done
+    /// Run a graph to its end, and report what each stage has done
     ///
     /// The report goes to stderr: blocks, elements, what was dropped, what was late. Exits with 3 if a sender of a tube that it
     /// read died, or stopped with an error, before it was done, or a capture file ends within a packet (what came may be a part), and if anything was late, and --late was given.
@@ -21,7 +21,7 @@ pub enum GraphCommand {
     Run {
         /// The file; - is stdin
         file: PathBuf,
-        /// Say nothing when all is well
+        /// Print nothing when all is well
         #[arg(long, short)]
         quiet: bool,
         /// A stage of an unknown kind is an error only when data reaches it
@@ -45,7 +45,7 @@ pub enum GraphCommand {
     Explain {
         /// The file; - is stdin
         file: PathBuf,
-        /// As a picture (SVG)
+        /// Print a picture (SVG)
         #[arg(long)]
         svg: bool,
     },

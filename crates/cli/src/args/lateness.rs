@@ -39,9 +39,10 @@ pub struct Lateness {
 
 /// What `chappe help lateness` ends with.
 pub const END: &str = "\
-A handler wakes every 250 us, as the paper's did, runs a section of the lock that the window is of, and says how late after the period's
-begin it was done. Hogs run sections of the same lock all the time. Windows of 50 ms take turns: no lock, two helping locks, a mutex of
-chappe's, a mutex of Rust's; so that the load of the machine is the same for all. `added` is the ratio of a window's 99.9th percentile
-to that without a lock.
+A handler wakes every 250 us, as the paper's did, runs a section of the window's lock, and
+records how late after the period's begin it was done. Hogs run sections of the same lock all the
+time. Windows of 50 ms take turns, so that the load of the machine is the same for all: no lock,
+two helping locks, a mutex of chappe's, a mutex of Rust's. `added` is the ratio of a window's
+99.9th percentile to that without a lock.
 
 Paper: nonblocking-real-time, 5.1 and table 1.";

@@ -6,6 +6,13 @@ use clap::Subcommand;
 use std::ffi::OsString;
 use std::time::Duration;
 
+/// The end of its help.
+pub const END: &str = "\
+Examples:
+  chappe map create hosts
+  chappe map put hosts gpu7 ready
+  chappe map watch hosts";
+
 /// `chappe map`.
 #[derive(Subcommand, Debug)]
 pub enum MapCommand {
@@ -14,10 +21,10 @@ pub enum MapCommand {
     /// JSON, a line for each: {"name": TEXT, "entries": N, "key_size": N, "value_size": N, "ordered": BOOL,
     /// "bytes": N}
     Create {
-        /// Its name; ARENA/NAME in another arena than `default`, which is made if need be. Several names make several
+        /// The name; ARENA/NAME in another arena than `default`, which is made if it is not there. Several names make several
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// The most entries it can have
+        /// How many entries it has room for
         #[arg(long, short = 'm', value_name = "N", default_value_t = 1024)]
         entries: u64,
         /// The most bytes that a key can have (64, 1K)
@@ -99,7 +106,7 @@ pub enum MapCommand {
         /// End after so long without a change (500ms, 30s, or seconds), with status 124
         #[arg(long, short, value_name = "DURATION", value_parser = parse)]
         timeout: Option<Duration>,
-        /// Not what is there already
+        /// Leave out what is there already
         #[arg(long)]
         changes: bool,
         /// End after so many lines

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct Metrics {
     /// Only this arena; or the pools of an engine, @REMOTE
     pub arena: Option<String>,
-    /// Write them into this file, whole or not at all: for node_exporter's textfile directory
+    /// Write the figures into this file, whole or not at all: for node_exporter's textfile directory
     #[arg(long, value_name = "FILE", conflicts_with = "listen")]
     pub output: Option<PathBuf>,
     /// Answer GET /metrics at this address until a signal ends it

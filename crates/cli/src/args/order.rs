@@ -5,7 +5,7 @@ use crate::time::{Grace, parse_grace};
 /// In which order waiters are served.
 #[derive(clap::Args, Debug)]
 pub struct Order {
-    /// Serve waiters by their --priority, and those of one in the order of arrival
+    /// Serve waiters by their --priority, and those of the same priority in the order of arrival
     #[arg(long)]
     pub priority: bool,
     /// With --priority: a waiter that has waited for so long is overtaken by no later one (`never`: the lowest may wait for ever)

@@ -35,13 +35,13 @@ pub struct Pipe {
     /// The first means to try
     #[arg(long, value_enum, default_value = "deadline")]
     pub means: Kind,
-    /// How often to tell, with --json and in the view
+    /// How often to report, with --json and in the view
     #[arg(long, short, value_name = "DURATION", value_parser = interval, default_value = "1s")]
     pub interval: Duration,
     /// Write a page with what happened to this file, at the end
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Say nothing but what is wrong, and draw nothing
+    /// Print only errors and warnings, and draw nothing
     #[arg(long, short)]
     pub quiet: bool,
     /// Draw the view also where the pipeline's own output goes to the terminal
@@ -97,7 +97,7 @@ Examples:
   chappe pipe 'arecord -t raw | ./filter | aplay -t raw'
   chappe pipe --attach $(pgrep -x filter)
 
-Exit status: as `set -o pipefail` has it; 125 chappe failed; 2 the pipeline is not sh's language";
+Exit status: as `set -o pipefail` has it; 125 chappe failed; 2 the pipeline has a syntax error";
 
 /// The end of its help.
 pub const END: &str = "\

@@ -58,45 +58,45 @@ fn delimiter(text: &str) -> Result<u8, String> {
 /// `chappe query`.
 #[derive(clap::Args, Debug)]
 pub struct Query {
-    /// What is asked: 'where px > 10 select sym, sum(qty * px) as value by sym order value desc top 10'
+    /// The query: 'where px > 10 select sym, sum(qty * px) as value by sym order value desc top 10'
     pub query: String,
     /// The files, one behind the other; none, or -: stdin
     #[arg(value_name = "FILE")]
     pub files: Vec<std::path::PathBuf>,
-    /// Records of a tube that has a schema, and no files: they are received, as by `chappe recv`. Given several times: of all of them
+    /// Query the records of a tube that has a schema, in place of files: they are received, as by `chappe recv`; may be given several times
     #[arg(long, short, conflicts_with_all = ["from", "lines", "delimiter", "schema", "print_schema", "files"], value_name = "NAME")]
     pub tube: Vec<String>,
-    /// What the text is; else its name or its first character says it
+    /// The format of the input; without it the file's name or its first character decides
     #[arg(long, value_enum, value_name = "FORM", conflicts_with = "lines")]
     pub from: Option<From>,
-    /// It is lines, and each looks so: '{ip} {user} [{time}] "{request}" {status}', or has the named groups of a regular expression
+    /// Read lines of this pattern: '{ip} {user} [{time}] "{request}" {status}', or a regular expression with named groups
     #[arg(long, value_name = "PATTERN")]
     pub lines: Option<String>,
-    /// What is between the values of CSV: one character, or tab
+    /// The character between the values of CSV, or `tab`
     #[arg(long, short, value_name = "CHAR", value_parser = delimiter)]
     pub delimiter: Option<u8>,
-    /// The CSV has no line of names: its columns are c1, c2 and so on, or in their order those of --schema
+    /// The CSV has no line of names: the columns are c1, c2 and so on, or those of --schema in their order
     #[arg(long, conflicts_with_all = ["lines", "tube"])]
     pub no_header: bool,
-    /// What columns are, where the first lines do not show it: 'zip: str, px: f64'
+    /// The types of columns, where the first lines do not show them: 'zip: str, px: f64'
     #[arg(long, value_name = "SCHEMA")]
     pub schema: Option<String>,
     /// A parameter of the query: `$NAME` in it
     #[arg(long, value_name = "NAME=VALUE", value_parser = format::param)]
     pub param: Vec<(String, Value)>,
-    /// How the answer is written; else as a table on a terminal, and as CSV elsewhere
+    /// The format of the answer; without it a table on a terminal, and CSV elsewhere
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<To>,
-    /// What becomes of a line with something wrong
+    /// What to do with a line that has a mistake
     #[arg(long, value_enum, value_name = "WHAT", default_value = "stop")]
     pub on_bad: Bad,
-    /// The most memory for groups, and for rows to be ordered
+    /// The limit of memory for groups, and for rows to be ordered
     #[arg(long, value_name = "BYTES", value_parser = size::parse, default_value = "1G")]
     pub memory: u64,
-    /// Go on as the files, or those in directories, grow, until Ctrl-C: windows come as they end, sums then
+    /// Follow the files, and those in directories, as they grow, until Ctrl-C: windows are written as they end, sums at the end
     #[arg(long, short, conflicts_with = "print_schema")]
     pub follow: bool,
-    /// Print what the columns are, as --schema takes it, and no answer
+    /// Print the types of the columns, as --schema takes them, and no answer
     #[arg(long)]
     pub print_schema: bool,
 }
@@ -109,7 +109,7 @@ Examples:
   chappe query --lines '{ip} {} {user} [{time}] \"{request}\" {status} {bytes}' \\
     'where status >= 500 select request, count() as n by request order n desc top 10' access.log
 
-Exit status: 0 answered; 1 not: the query, a file or a line is wrong; 2 wrong usage";
+Exit status: 0 answered; 1 the query, a file or a line is wrong; 2 wrong usage";
 
 /// The end of its help.
 pub const END: &str = "\

@@ -22,7 +22,7 @@ Examples:
   chappe run -- ./server
   chappe run --owned -- python3 train.py
 
-Exit status: the program's; 125 chappe failed; 126 the program cannot be run; 127 there is none";
+Exit status: the program's; 125 chappe failed; 126 the program cannot be run; 127 it was not found";
 
 pub const END: &str = "\
 Examples:

@@ -9,7 +9,7 @@ pub enum SchemaCommand {
     ///
     /// JSON: {"name": TEXT, "schema": TEXT}
     Create {
-        /// Its name; ARENA/NAME in another arena than `default`, which is made if need be
+        /// The name; ARENA/NAME in another arena than `default`, which is made if it is not there
         name: String,
         /// The fields: 'ts: u64, price: f64, sym: str[8]'; as text has them: 'at: time "%d.%m.%Y", note: str'
         fields: String,
@@ -45,6 +45,6 @@ Examples:
   chappe query --schema trade 'select sym, sum(qty) by sym' today.csv
   chappe tube create trades --schema trade
 
-A name stands wherever a schema may be said: chappe query --schema, tube create
+A name stands wherever a schema is asked for: chappe query --schema, tube create
 --schema, parse, records and tube in graphs, and where programs make tubes.
 An arena keeps 64 schemas of 4096 bytes at most, in its map `schemas`.";

@@ -5,6 +5,13 @@ use crate::time::parse;
 use clap::Subcommand;
 use std::time::Duration;
 
+/// The end of its help.
+pub const END: &str = "\
+Examples:
+  chappe sem create ready
+  chappe sem down ready --timeout 30s && echo go
+  chappe sem up ready";
+
 /// `chappe sem`.
 #[derive(Subcommand, Debug)]
 pub enum SemCommand {
@@ -12,10 +19,10 @@ pub enum SemCommand {
     ///
     /// JSON, a line for each: {"name": TEXT, "value": N, "barging": BOOL}; with --priority also "by_priority": {"aging_ms": N or null}
     Create {
-        /// Its name; ARENA/NAME in another arena than `default`, which is made if need be. Several names make several
+        /// The name; ARENA/NAME in another arena than `default`, which is made if it is not there. Several names make several
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// How many wake-ups are saved in it from the beginning
+        /// How many wake-ups it begins with
         #[arg(long, short, value_name = "N", default_value_t = 0)]
         value: u64,
         /// Let newcomers overtake waiters that are just waking up: more throughput, and no promise about order

@@ -29,7 +29,7 @@ pub struct Send {
 
 /// The end of its short help.
 pub const SEND_SHORT: &str = "\
-Exit status: 0 all of it was sent; 1 not all; 124 the same, for there was no room in time";
+Exit status: 0 all of it was sent; 1 not all of it; 124 there was no room in time";
 
 /// The end of its help.
 pub const SEND_END: &str = "\
@@ -53,10 +53,10 @@ pub struct Recv {
     /// End each record with a line end
     #[arg(long, short)]
     pub lines: bool,
-    /// What comes is records, no stream: others may receive some of them
+    /// Take what comes as records, not as one stream: others may receive some of them
     #[arg(long, short)]
     pub records: bool,
-    /// Say before each record which tube it came from: its name and a tab
+    /// Write the tube's name and a tab before each record
     #[arg(long, short = 'g')]
     pub tag: bool,
     /// Go on when there is no sender: one may come
@@ -71,10 +71,10 @@ pub struct Recv {
     /// Write records as text, by the tube's schema
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "lines")]
     pub format: Option<Format>,
-    /// Only records for which this holds: 'price > $min && sym == "X"'. Others are received, too, and dropped; of a broadcast tube they do not even come
+    /// Write only records for which this is true: 'price > $min && sym == "X"'. Others are received, too, and dropped; a broadcast tube does not even send them
     #[arg(long = "where", value_name = "EXPR")]
     pub condition: Option<String>,
-    /// What of each record: 'sym, price * 2.0 as double'; or aggregates of all, at the end: 'count(), max(price) by sym'
+    /// What to write of each record: 'sym, price * 2.0 as double'; or aggregates of all, at the end: 'count(), max(price) by sym'
     #[arg(long, value_name = "LIST")]
     pub select: Option<String>,
     /// A parameter of the expressions
@@ -83,7 +83,7 @@ pub struct Recv {
     /// What `chappe query --tube` asks.
     #[arg(skip)]
     pub query: Option<format::Whole>,
-    /// Of a broadcast tube, when this is too slow: block (senders wait), drop-oldest, or drop-newest:N (keep N)
+    /// What a broadcast tube does when this receiver is too slow: block (senders wait), drop-oldest, or drop-newest:N (keep N)
     #[arg(long, value_name = "HOW", value_parser = slow)]
     pub slow: Option<Slow>,
 }

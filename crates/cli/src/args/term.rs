@@ -19,6 +19,13 @@ fn fit(columns: usize, rows: usize) -> (usize, usize) {
     (columns, rows)
 }
 
+/// The end of its help.
+pub const END: &str = "\
+Examples:
+  chappe term run build -- make -j4
+  chappe term wait --exit build && chappe term show build
+  chappe term attach build";
+
 /// `chappe term`.
 #[derive(Subcommand, Debug)]
 pub enum TermCommand {
@@ -63,10 +70,10 @@ pub enum TermCommand {
     Show {
         /// The terminal
         name: String,
-        /// Also this many of the lines before the screen
+        /// Print this many of the lines before the screen, too
         #[arg(long, value_name = "N", default_value_t = 0)]
         history: u64,
-        /// With colours, for a terminal
+        /// Print colours, for a terminal
         #[arg(long)]
         ansi: bool,
         /// Write a picture of the screen into this file, as PNG; nothing is printed
@@ -99,15 +106,15 @@ pub enum TermCommand {
     Send {
         /// The terminal
         name: String,
-        /// The text, behind `--` if it begins with one; several are typed with spaces between. Without any, and without --key and --enter, what comes on stdin
+        /// The text, after `--` if it begins with `-`; several are typed with spaces between. Without text, --key and --enter: what comes on stdin
         text: Vec<String>,
-        /// And the Enter key behind the text
+        /// Press Enter after the text
         #[arg(long)]
         enter: bool,
-        /// And a key behind all that: Enter, Tab, Up, F5, C-c, M-x; may be given several times
+        /// Press this key after that: Enter, Tab, Up, F5, C-c, M-x; may be given several times
         #[arg(long, value_name = "KEY")]
         key: Vec<String>,
-        /// As text that is pasted: programs do not take it for commands
+        /// Paste the text, so that programs do not take it for commands
         #[arg(long)]
         paste: bool,
         /// Wait at most this long (500ms, 30s, 5m, 1h, or seconds)
@@ -283,7 +290,7 @@ Examples:
   chappe term wait build 'error|warning' --timeout 5m
   chappe term wait --exit build
 
-Exit status: 0 it came; 124 not in time; 1 the command ended without it";
+Exit status: 0 the text came; 124 not in time; 1 the command ended without it";
 
 const WAIT_END: &str = "\
 Examples:

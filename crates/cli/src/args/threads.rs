@@ -16,20 +16,20 @@ pub struct Threads {
     /// How long to look at what runs, for the shares of processors; 0 for not at all
     #[arg(long, value_name = "DURATION", value_parser = time::parse, default_value = "100ms")]
     pub sample: Duration,
-    /// By proc
+    /// Show the threads below the procs that run them
     #[arg(long)]
     pub tree: bool,
-    /// Again and again, each time for as long as --sample says, the busiest first; ended by Control-C
+    /// Show them again and again, every --sample, the busiest first, until Ctrl-C
     #[arg(long, conflicts_with_all = ["tree", "warn"])]
     pub top: bool,
-    /// With --top: so often, and no more
+    /// With --top: end after so many times
     #[arg(long, value_name = "N", requires = "top")]
     pub count: Option<u32>,
-    /// With the stack of each thread that is not running, by symbols (of a chappe with the feature `backtrace`)
+    /// Show the stack of each thread that is not running, by symbols (in builds with the feature `backtrace`)
     #[arg(long, visible_alias = "bt", conflicts_with = "top")]
     pub backtrace: bool,
-    /// Only what computes, or blocks its proc, without a pause for longer than this, 10ms if nothing is said: look for a second, or what --sample
-    /// says
+    /// Show only threads that compute, or block their proc, without a pause for longer than this (10ms without a value): looks for a second, or for
+    /// --sample
     #[arg(long, value_name = "DURATION", value_parser = time::parse, num_args = 0..=1, require_equals = true, default_missing_value = "10ms")]
     pub warn: Option<Duration>,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub struct Asks {
     /// Keep a thread from running anything
     #[arg(long, value_name = "THREAD")]
     pub stop: Option<u32>,
-    /// Let it go on
+    /// Let a thread go on that was suspended or stopped
     #[arg(long, value_name = "THREAD")]
     pub resume: Option<u32>,
     /// End a thread: its stack is unwound

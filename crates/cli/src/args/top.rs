@@ -28,7 +28,7 @@ pub struct Top {
     /// How often to look (500ms, 30s, or seconds)
     #[arg(long, short, value_name = "DURATION", value_parser = time::parse, default_value = "1s")]
     pub interval: Duration,
-    /// Print it once, after one interval for the rates, and end; with --json as JSON
+    /// Print the table once, after one interval for the rates, and end; with --json as JSON
     #[arg(long)]
     pub once: bool,
     /// Which table comes first; with --once, which is printed

@@ -3,6 +3,13 @@
 use crate::size;
 use clap::Subcommand;
 
+/// The end of its help.
+pub const END: &str = "\
+Examples:
+  chappe tube create jobs --size 1K
+  seq 100 | chappe send --lines jobs
+  chappe recv --lines --follow jobs";
+
 /// `chappe tube`.
 #[derive(Subcommand, Debug)]
 pub enum TubeCommand {
@@ -10,13 +17,13 @@ pub enum TubeCommand {
     ///
     /// JSON, a line for each: {"name": TEXT, "slots": N, "size": N, "kind": TEXT, "bytes": N}, and "schema" of one that has it
     Create {
-        /// Its name; ARENA/NAME in another arena than `default`, which is made if need be. Several names make several
+        /// The name; ARENA/NAME in another arena than `default`, which is made if it is not there. Several names make several
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// The most bytes that one record can have (65536, 64K, 1M); by --schema all have the same, and this is not said
+        /// The most bytes that one record can have (65536, 64K, 1M); with --schema the fields decide
         #[arg(long, short, value_name = "BYTES", default_value = "64K", value_parser = record)]
         size: u64,
-        /// How many records it has room for [default: 16; by --schema as many as have 64 KiB, but 16 to 1024]
+        /// How many records it has room for [default: 16; with --schema as many as fit 64 KiB, from 16 to 1024]
         #[arg(long, short = 'm', value_name = "N")]
         slots: Option<u64>,
         /// How many processes may send to it and receive from it: one or many

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// `chappe watch`.
 #[derive(clap::Args, Debug)]
 pub struct Watch {
-    /// What must hold: `gpu.waiting > 0 for 30s`, `jobs.fill >= 0.9 or jobs.redelivered > 0`
+    /// The condition: `gpu.waiting > 0 for 30s`, `jobs.fill >= 0.9 or jobs.redelivered > 0`
     #[arg(value_name = "EXPR")]
     pub expr: String,
     /// How often to look (500ms, 30s, or seconds)

@@ -111,7 +111,7 @@ pub const ALL: &[Figure] = &[
         name: "longest_wait",
         suffix: "_seconds",
         sort: Sort::Gauge,
-        help: "For how long the waiter has waited that has waited longest; 0 if none waits.",
+        help: "The longest time that a waiter has waited so far; 0 if none waits.",
         of: |s| Some(s.longest_wait().as_secs_f64()),
     },
     gauge("permits", "Permits that the pool has.", pool!(p => p.permits)),
@@ -139,7 +139,7 @@ pub const ALL: &[Figure] = &[
         ObjectState::Mutex { condemned, .. } | ObjectState::RwLock { condemned, .. } => Some(flag(*condemned)),
         _ => None,
     }),
-    gauge("messages", "Messages in the tube; of a broadcast tube, before the subscriber that is most behind.", |s| {
+    gauge("messages", "Messages in the tube; of a broadcast tube, before its slowest subscriber.", |s| {
         tubes(s, |t| t.messages as f64, most_behind)
     }),
     gauge("slots", "Messages that the tube has room for.", |s| tubes(s, |t| t.slots.into(), |t| t.slots.into())),

@@ -72,7 +72,7 @@ fn an_error_about_a_number_says_which_number_is_wanted() {
     let here = Place::new();
     for (status, args, wanted) in [
         (2, &["pool", "create", "p", "--permits", "x"][..], "How many permits it has"),
-        (2, &["pool", "resize", "p", ""], "How many permits it is to have"),
+        (2, &["pool", "resize", "p", ""], "The new number of permits"),
         (2, &["pool", "create", "p", "-p", "99999999999999999999999"], "How many permits it has"),
         (125, &["acquire", "-n", "x", "p", "--", "true"], "permits of the pool at once"),
         (125, &["acquire", "--priority", "high", "p", "--", "true"], "(0 to 255)"),
