@@ -1,6 +1,6 @@
 //! Terminals: what shell users, scripts and agents do with them, and what kills do to them.
 
-use crate::place::{Place, kill, until};
+use crate::place::{Place, kill, runs, state, until};
 use crate::terminal::Screen;
 use chappe::term::feed::Emulator;
 use serde_json::Value;
@@ -210,16 +210,11 @@ fn a_hung_up_terminal_keeps_its_name_while_nobody_waits_for_its_keeper() {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", adopts.pid())).ok()?;
         (name == "sleep\n").then_some(())
     });
-    let pids = [term.pid("keeper"), term.pid("holder")];
-    for pid in pids {
-        kill(pid, libc::SIGKILL);
-    }
-    for pid in pids {
-        let is_ended = |text: String| text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z'));
-        until("its end", || {
-            std::fs::read_to_string(format!("/proc/{pid}/stat")).ok().filter(|text| is_ended(text.clone()))
-        });
-    }
+    // A keeper that is killed in its wait for a holder that has just been killed takes that one's remains along. Nobody waits for its own.
+    let [keeper, holder] = ["keeper", "holder"].map(|role| term.pid(role));
+    [keeper, holder].map(|pid| kill(pid, libc::SIGKILL));
+    until("the keeper's remains", || (state(keeper) == Some('Z')).then_some(()));
+    until("the holder's end", || (!runs(holder)).then_some(()));
     assert_eq!(term.view()["state"], "hung-up");
     assert!(here.fails(1, &["term", "rm", "t"]).contains("--signal KILL"));
     assert_eq!(here.json(&["term", "kill", "t", "--signal", "KILL"])["processes"], 1);
