@@ -76,6 +76,9 @@
 pub mod doctor;
 #[cfg(feature = "term")]
 pub mod terminal;
+/// For the Python package and the C library.
+#[doc(hidden)]
+pub mod woken;
 
 pub use chappe_arena::{ArenaError, LifeState, Who};
 pub use chappe_feedback as feedback;

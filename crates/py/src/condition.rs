@@ -11,11 +11,13 @@ use crate::failure::{Failure, Kind, failure, own};
 use crate::had::Had;
 use crate::lock::{Core, Lock, RLock};
 use crate::place::{Pickled, Place};
-use crate::state::whole;
+use crate::state::{told, whole};
+use crate::task::{Stop, Task};
 use crate::wait::{Limit, detached, wait_on};
 use crate::words::Watched;
 use chappe::raw::Time;
-use chappe::{Interrupt, LockError, MutexGuard, interruptible};
+use chappe::{Interrupt, LockError, MutexGuard, OwnedMutexGuard, interruptible};
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -68,6 +70,11 @@ fn hear<'a>(of: &'a Watched, guard: Guard<'a>, time: Time) -> Result<(Guard<'a>,
             had(guard).map(|g| (g, late))
         }
     }
+}
+
+/// Waits for a notification, as a task. The mutex is unlocked, and stays so.
+async fn hear_async(of: &Watched, guard: OwnedMutexGuard<'_, ()>) -> Result<(), Not> {
+    of.condvar.hear_async(guard).await.map_err(|e| other(told(e)))
 }
 
 fn watched(py: Python<'_>, name: Option<&Bound<'_, PyAny>>, create: Option<bool>) -> PyResult<(Watched, Place)> {
@@ -152,6 +159,24 @@ impl Condition {
     #[pyo3(signature = (timeout = None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         self.once(py, Limit::of(timeout)?)
+    }
+
+    /// A task's wait, once: answers whether it was notified, or was told to end. The lock is had again in any case.
+    fn _task(slf: &Bound<'_, Self>) -> PyResult<Task> {
+        let (this, kept) = (slf.get(), slf.clone().unbind());
+        this.owned(slf.py(), "wait on")?;
+        let core = this.core.clone();
+        let wait = |stop: Stop| async move {
+            let Condition { core, of, .. } = kept.get();
+            let Some(guard) = stop.or(of.state.lock_async()).await else { return Ok((false, false)) };
+            let guard = guard.map_err(other)?;
+            core.left(true);
+            let heard = stop.or(hear_async(of, guard)).await;
+            let died = core.take_async().await.map_err(other)?;
+            heard.transpose().map(|heard| (heard.is_some(), died))
+        };
+        let late = format!("condition `{}` was not notified in time", this.place.shown());
+        Ok(Task::stopped(late, wait, move |py, (heard, died)| core.tell(py, died).and_then(|()| heard.into_py_any(py))))
     }
 
     /// Waits until `predicate()` is true; answers what it said at last.
@@ -264,6 +289,25 @@ impl Event {
     /// Takes it back.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         self.of.state.change(py, self.place.shown(), || self.of.state.set(FLAG, 0))
+    }
+
+    /// A task's wait until it is set.
+    fn _task(slf: &Bound<'_, Self>) -> Task {
+        let kept = slf.clone().unbind();
+        let wait = async move {
+            let event = kept.get();
+            while !event.is_set() {
+                let guard = event.of.state.lock_async().await.map_err(other)?;
+                if !event.is_set() {
+                    hear_async(&event.of, guard).await?;
+                    // The setter notifies first and stores second, under the mutex.
+                    drop(event.of.state.lock_async().await.map_err(other)?);
+                }
+            }
+            Ok::<(), Not>(())
+        };
+        let late = format!("event `{}` was not set in time", slf.get().place.shown());
+        Task::new(late, wait, |py, ()| true.into_py_any(py))
     }
 
     /// Waits until it is set, at most `timeout` seconds; answers whether it is.

@@ -20,9 +20,7 @@
 
 use chappe::map::MapError;
 use chappe::tube::named::{NotReceived, NotSent, TubeError};
-use chappe::{
-    AcquireError, ArenaError, DownError, LockError, MutexGuard, ObjectError, PoolError, SelectError, UpError,
-};
+use chappe::{AcquireError, ArenaError, DownError, LockError, ObjectError, PoolError, SelectError, UpError};
 use pyo3::exceptions::{PyFileExistsError, PyOSError, PyPermissionError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::io::ErrorKind;
@@ -228,7 +226,7 @@ impl Failure for UpError {
     }
 }
 
-impl Failure for LockError<MutexGuard<'_, ()>> {
+impl<G> Failure for LockError<G> {
     fn is_late(&self) -> bool {
         matches!(self, LockError::WouldBlock | LockError::Timeout)
     }

@@ -8,6 +8,7 @@
 //! | `state.rs` `words.rs` | a mutex and a few words beside it, and a condition variable: what the compound objects are made of |
 //! | `quick.rs` | the methods of locks and semaphores that are called most, without what a call costs otherwise |
 //! | `clock.rs` | clocks: ticks, and what comes after a while |
+//! | `task.rs` | waits of tasks, which a loop polls |
 //! | `pickle.rs` | whether a pickle can hold a connection |
 //! | `terminal.rs` | terminals, feature `term` |
 //! | `remote.rs` | objects on an engine, feature `remote` |
@@ -32,6 +33,7 @@ mod remote;
 mod select;
 mod semaphore;
 mod state;
+mod task;
 #[cfg(feature = "term")]
 mod terminal;
 mod tube;
@@ -67,6 +69,8 @@ mod _chappe {
     use super::select::select;
     #[pymodule_export]
     use super::semaphore::Semaphore;
+    #[pymodule_export]
+    use super::task::{Task, Woken};
     #[pymodule_export]
     use super::tube::{Loan, Slot, Tube};
     #[pymodule_export]

@@ -30,9 +30,11 @@ use crate::had::Had;
 use crate::place::{Pickled, Place};
 use crate::pool::{pool_of, take};
 use crate::state::State;
+use crate::task::Task;
 use crate::wait::{Limit, detached, wait};
 use chappe::raw::{Hold, Time, incarnation};
 use chappe::{AcquireError, Pool};
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -184,6 +186,12 @@ impl Core {
         Some(())
     }
 
+    /// Takes it for a task. Answers whether the previous holder died in its section.
+    pub(crate) async fn take_async(&self) -> Result<bool, AcquireError> {
+        // Nothing comes in between: the permit has no owner that would give it back.
+        self.pool.acquire_async().await.map(|permit| self.entered(Hold::of_owned(permit)))
+    }
+
     fn take(&self, time: Time) -> Result<bool, AcquireError> {
         take(&self.pool, time).map(|hold| self.entered(hold))
     }
@@ -248,7 +256,7 @@ impl Core {
     fn recover(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         match wait(py, Limit::of(timeout)?, |time| self.take(time))? {
             Some(_) => Ok(()),
-            None => Err(crate::failure::late(format!("lock `{}` was not free in time", self.place.shown()))),
+            None => Err(crate::failure::late(late(&self.place))),
         }
     }
 
@@ -292,6 +300,10 @@ impl Core {
     }
 }
 
+fn late(place: &Place) -> String {
+    format!("lock `{}` was not free in time", place.shown())
+}
+
 /// A lock: its class, its name, and what to do after a death.
 type Reduced<'py> = Pickled<'py, (Bound<'py, PyAny>, String, &'static str)>;
 
@@ -316,6 +328,13 @@ impl Lock {
     #[pyo3(signature = (blocking = true, timeout = None))]
     fn acquire(&self, py: Python<'_>, blocking: bool, timeout: Option<f64>) -> PyResult<bool> {
         self.0.acquire(py, Limit::of_lock(blocking, timeout)?)
+    }
+
+    /// A task's wait for it.
+    fn _task(&self) -> Task {
+        let (core, kept) = (self.0.clone(), self.0.clone());
+        let told = move |py: Python<'_>, died| core.tell(py, died).and_then(|()| true.into_py_any(py));
+        Task::new(late(&self.0.place), async move { kept.take_async().await }, told)
     }
 
     /// Gives the lock back; `RuntimeError` if this process does not hold it.
@@ -532,6 +551,20 @@ impl RwLock {
         self.had(py, Limit::of(timeout)?, self.pool.permits())
     }
 
+    /// A task's wait for it, to write or to read.
+    fn _task(slf: &Bound<'_, Self>, writes: bool) -> Task {
+        let (this, lock) = (slf.clone().unbind(), slf.get());
+        let (pool, n) = (lock.pool.clone(), if writes { lock.pool.permits() } else { 1 });
+        let wait = async move {
+            let mut holds = Vec::with_capacity(n as usize);
+            Hold::of_owned_many(pool.acquire_many_async(n).await?, |hold| holds.push(hold));
+            Ok::<_, AcquireError>(holds)
+        };
+        Task::new(late(&lock.place), wait, move |py, holds| {
+            Ok(Py::new(py, this.get().section(py, holds, writes)?)?.into_any())
+        })
+    }
+
     #[getter]
     fn name(&self) -> &str {
         self.place.name()
@@ -567,11 +600,15 @@ impl RwLock {
             Ok(holds.into_iter().filter_map(|hold| unsafe { hold.into_process() }.ok()).collect::<Vec<_>>())
         };
         let Some(holds) = wait::<_, AcquireError>(py, limit, many)? else {
-            return Err(crate::failure::late(format!("lock `{}` was not free in time", self.place.shown())));
+            return Err(crate::failure::late(late(&self.place)));
         };
-        let died = self.state.get(OWNER) != 0;
         // A reader that comes after a writer that died says so to itself alone; the words are the writers'.
-        let writes = n == self.pool.permits();
+        self.section(py, holds, n == self.pool.permits())
+    }
+
+    /// What these permits let its holder do.
+    fn section(&self, py: Python<'_>, holds: Vec<Hold>, writes: bool) -> PyResult<Section> {
+        let died = self.state.get(OWNER) != 0;
         if writes {
             self.state.set(OWNER, incarnation());
         }

@@ -3,9 +3,11 @@
 use crate::failure::{failure, number};
 use crate::had::Had;
 use crate::place::Place;
+use crate::task::Task;
 use crate::tube::Data;
 use crate::wait::{Limit, detached, wait_on};
 use chappe::map::{Map as Entries, MapError, MapOptions};
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -124,6 +126,19 @@ impl Map {
             chappe::raw::Time::Within(d) => watch.next(Some(d)),
         });
         Ok(seen?.is_some_and(|events| !events.is_empty()))
+    }
+
+    /// A task's wait until the map, or one key, is not as it was at this call.
+    #[pyo3(signature = (key = None))]
+    fn _task(slf: &Bound<'_, Self>, key: Option<&Bound<'_, PyAny>>) -> PyResult<Task> {
+        let key = key.map(Data::of).transpose()?.map(|key| key.bytes().to_vec());
+        let (kept, late) = (slf.clone().unbind(), format!("map `{}` was not changed in time", slf.get().place.shown()));
+        let wait = async move {
+            let mut watch = kept.get().entries.watch(key.as_deref());
+            watch.changes()?;
+            watch.next_async().await
+        };
+        Ok(Task::new(late, wait, |py, _| true.into_py_any(py)))
     }
 
     fn __len__(&self) -> usize {

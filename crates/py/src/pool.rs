@@ -3,6 +3,7 @@
 use crate::failure::{failure, late, number};
 use crate::had::Had;
 use crate::place::{Pickled, Place};
+use crate::task::Task;
 use crate::wait::{Limit, wait};
 use chappe::raw::{Hold, Time};
 use chappe::{AcquireError, Pool as Permits};
@@ -51,6 +52,10 @@ pub struct Pool {
 }
 
 impl Pool {
+    fn late(&self) -> String {
+        format!("no permit of pool `{}` was free in time", self.place.shown())
+    }
+
     /// The permit that was taken.
     pub(crate) fn permit(slf: &Bound<'_, Self>, hold: Hold) -> PyResult<Py<Permit>> {
         let hold = Mutex::new(Some(hold));
@@ -112,7 +117,7 @@ impl Pool {
         let this = slf.get();
         match wait(slf.py(), Limit::of(timeout)?, |time| take(&this.pool, time))? {
             Some(hold) => Pool::permit(slf, hold),
-            None => Err(late(format!("no permit of pool `{}` was free in time", this.place.shown()))),
+            None => Err(late(this.late())),
         }
     }
 
@@ -123,6 +128,13 @@ impl Pool {
             Some(hold) => Pool::permit(slf, hold).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// A task's wait for a permit.
+    fn _task(slf: &Bound<'_, Self>) -> Task {
+        let (this, pool) = (slf.clone().unbind(), slf.get().pool.clone());
+        let wait = async move { pool.acquire_async().await.map(Hold::of_owned) };
+        Task::new(slf.get().late(), wait, move |py, hold| Pool::permit(this.bind(py), hold).map(Py::into_any))
     }
 
     #[getter]

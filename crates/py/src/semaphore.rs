@@ -3,9 +3,11 @@
 use crate::failure::{failure, late, number};
 use crate::had::Had;
 use crate::place::{Pickled, Place};
+use crate::task::Task;
 use crate::wait::{Limit, detached, wait};
 use chappe::raw::Time;
 use chappe::{DownError, Semaphore as Units};
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -30,6 +32,12 @@ pub fn down(units: &Units, time: Time) -> Result<(), DownError> {
 pub struct Semaphore {
     pub(crate) units: Units,
     place: Place,
+}
+
+impl Semaphore {
+    fn late(&self) -> String {
+        format!("no wake-up of semaphore `{}` came in time", self.place.shown())
+    }
 }
 
 #[pymethods]
@@ -59,8 +67,14 @@ impl Semaphore {
     fn down(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         match wait(py, Limit::of(timeout)?, |time| down(&self.units, time))? {
             Some(()) => Ok(()),
-            None => Err(late(format!("no wake-up of semaphore `{}` came in time", self.place.shown()))),
+            None => Err(late(self.late())),
         }
+    }
+
+    /// A task's wait for a wake-up.
+    fn _task(&self) -> Task {
+        let units = self.units.clone();
+        Task::new(self.late(), async move { units.down_async().await }, |py, ()| Ok(true.into_py_any(py)?))
     }
 
     /// Adds wake-ups, and hands them to waiters.

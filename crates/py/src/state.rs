@@ -13,7 +13,7 @@ use crate::failure::{Failure, Kind, failure, raised};
 use crate::had::Had;
 use crate::wait::detached;
 use chappe::raw::{self, Called, Identity};
-use chappe::{LockError, Mutex, MutexGuard, ObjectError};
+use chappe::{LockError, Mutex, MutexGuard, ObjectError, OwnedMutexGuard};
 use pyo3::prelude::*;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -137,6 +137,14 @@ impl State {
         whole(self.mutex.lock())
     }
 
+    /// As [`State::lock`], for a task.
+    ///
+    /// # Errors
+    /// As [`State::lock`].
+    pub async fn lock_async(&self) -> Result<OwnedMutexGuard<'_, ()>, Untaken> {
+        whole(self.mutex.lock_async().await).map_err(told)
+    }
+
     /// Runs `act` under the mutex. The caller holds the GIL, which is released meanwhile.
     ///
     /// # Errors
@@ -162,14 +170,14 @@ impl Failure for Untaken {
 }
 
 /// What is to be said of a lock that was not had.
-pub fn told(e: LockError<MutexGuard<'_, ()>>) -> Untaken {
+pub fn told<G>(e: LockError<G>) -> Untaken {
     Untaken(e.to_string(), e.kind())
 }
 
 /// A mutex whose holder died is taken over: see the head.
-pub fn whole<'a>(
-    taken: Result<MutexGuard<'a, ()>, LockError<MutexGuard<'a, ()>>>,
-) -> Result<MutexGuard<'a, ()>, LockError<MutexGuard<'a, ()>>> {
+pub fn whole<'a, By>(
+    taken: Result<MutexGuard<'a, (), By>, LockError<MutexGuard<'a, (), By>>>,
+) -> Result<MutexGuard<'a, (), By>, LockError<MutexGuard<'a, (), By>>> {
     match taken {
         Err(LockError::OwnerDied(mut guard)) => {
             MutexGuard::make_consistent(&mut guard);

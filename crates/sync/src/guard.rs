@@ -323,6 +323,13 @@ impl Hold {
         permit.into_hold()
     }
 
+    /// Several of the process, in ascending order.
+    #[cfg(not(feature = "loom"))]
+    pub fn of_owned_many(mut permits: OwnedPermits, each: impl FnMut(Hold)) {
+        let many = std::mem::replace(&mut permits.many, Many::new());
+        many.into_all().map(|taken| Hold::new(&permits.pool, taken, permits.incarnation)).for_each(each);
+    }
+
     /// Several of a thread, in ascending order.
     pub fn of_many(permits: Permits<'_>, each: impl FnMut(Hold)) {
         permits.into_holds().for_each(each);

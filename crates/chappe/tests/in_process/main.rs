@@ -28,4 +28,5 @@ mod tasks;
 mod threads;
 mod tubes;
 mod turnover;
+mod woken;
 mod words;

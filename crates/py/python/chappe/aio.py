@@ -10,9 +10,14 @@
 >>> asyncio.run(main())
 ('job', 'cuda:0')
 
-Tubes and subscriptions are waited for by their descriptors, without a thread of Python's. What else is not to be had at once is waited for by a worker thread of the
-loop, in turns of a quarter of a second, so that a few threads serve many tasks. Under asyncio a cancelled wait leaves the line at once, and one at a `Barrier` breaks it;
-trio waits for the end of the turn.
+A task waits in the same line as the threads of all processes, and no thread waits for it: what it waits for wakes the loop by one descriptor, whatever the number of
+its tasks. A task that is cancelled, or collected, or whose loop was closed, leaves the line: what it was granted in that moment goes to the next waiter. What a task was
+granted is kept for it until its loop runs it. Tubes and subscriptions wake the loop by descriptors of their own.
+
+A choice (`select`) and a `Barrier` are waited for by a worker thread of the loop's, in turns of a quarter of a second. Under asyncio a cancelled wait leaves the line at
+once, and one at a `Barrier` breaks it; trio waits for the end of the turn.
+
+With trio each call is a checkpoint. A forked child has no tasks of its parent.
 """
 
 import asyncio
@@ -21,14 +26,16 @@ import os
 import sys
 import threading
 import time
+import weakref
 
-from ._chappe import Arrival, Barrier, Condition, RLock, Semaphore
+from ._chappe import Arrival, Barrier, Condition, Event, RLock, Semaphore
 from ._chappe import Ender as _Ender
+from ._chappe import Woken as _Woken
 from .broadcasts import Subscription
 from .choice import select as _select
 from .errors import Disconnected, SenderDied
 
-__all__ = ["acquire", "down", "get", "put", "read", "records", "recv", "select", "send", "wait", "write"]
+__all__ = ["acquire", "down", "get", "put", "read", "records", "recv", "select", "send", "wait", "wait_changed", "write"]
 
 _TURN = 0.25
 
@@ -51,6 +58,139 @@ def _left(end):
 
 def _end(timeout):
     return None if timeout is None else time.monotonic() + timeout
+
+
+class _Desk:
+    """Where the tasks of a loop wait: the descriptor that wakes it, and what is to be called for each that was woken."""
+
+    def __init__(self):
+        self.woken, self.calls, self._last = _Woken(), {}, 0
+
+    def number(self):
+        self._last += 1
+        return self._last
+
+    def call(self):
+        """In the loop, once the descriptor is readable."""
+        for number in self.woken.take():
+            call = self.calls.pop(number, None)
+            if call is not None:
+                call()
+
+
+# That of each loop of asyncio. The loop has it while it is open: a loop that was closed, and its tasks, can be collected.
+_desks = weakref.WeakKeyDictionary()
+# That of each run of trio.
+_desk_of_run = None
+
+
+def _desk():
+    """That of the running loop of asyncio."""
+    loop = asyncio.get_running_loop()
+    desk = _desks.get(loop, lambda: None)()
+    if desk is None or not desk.woken.is_here():
+        desk = _Desk()
+        _desks[loop] = weakref.ref(desk)
+        loop.add_reader(desk.woken.fileno(), desk.call)
+    return desk
+
+
+def _trio_desk(trio):
+    """That of the present run of trio."""
+    global _desk_of_run
+    if _desk_of_run is None:
+        _desk_of_run = trio.lowlevel.RunVar("chappe.aio", default=None)
+    desk = _desk_of_run.get()
+    if desk is None or not desk.woken.is_here():
+        desk = _Desk()
+        _desk_of_run.set(desk)
+        trio.lowlevel.spawn_system_task(_call_when_readable, trio, desk)
+    return desk
+
+
+async def _call_when_readable(trio, desk):
+    while True:
+        await trio.lowlevel.wait_readable(desk.woken.fileno())
+        desk.call()
+
+
+async def _sleep(trio, desk, number, left):
+    """Until the task was woken, or the time is up."""
+    try:
+        if trio is not None:
+            woken = trio.Event()
+            desk.calls[number] = woken.set
+            with trio.move_on_after(float("inf") if left is None else left):
+                await woken.wait()
+            return
+        loop = asyncio.get_running_loop()
+        woken = loop.create_future()
+        desk.calls[number] = lambda: _done(woken)
+        await _within(loop, woken, left)
+    finally:
+        desk.calls.pop(number, None)
+
+
+async def _begun(task):
+    """The desk where a wait goes on, its number there, and what it answers if it need not wait."""
+    trio = _trio()
+    if trio is None:
+        desk = _desk()
+    else:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        desk = _trio_desk(trio)
+    number = desk.number()
+    got = task.poll(desk.woken, number)
+    if got is not None and trio is not None:
+        await trio.lowlevel.cancel_shielded_checkpoint()
+    return trio, desk, number, got
+
+
+async def _over(task, timeout):
+    """What a wait answers. TimeoutError if the time was up."""
+    trio, desk, number, got = await _begun(task)
+    end = _end(timeout)
+    try:
+        while got is None:
+            left = _left(end)
+            if left == 0.0:
+                raise task.late()
+            await _sleep(trio, desk, number, left)
+            got = task.poll(desk.woken, number)
+        return got
+    finally:
+        task.end()
+
+
+async def _notified(task, timeout):
+    """The same of a wait for a notification, which has the lock again before it ends: however often it is cancelled meanwhile."""
+    trio, desk, number, got = await _begun(task)
+    end, is_ending, cancelled = _end(timeout), False, None
+    try:
+        while got is None:
+            left = None if is_ending else _left(end)
+            try:
+                if is_ending and trio is not None:
+                    with trio.CancelScope(shield=True):
+                        await _sleep(trio, desk, number, None)
+                elif left != 0.0:
+                    await _sleep(trio, desk, number, left)
+                else:
+                    is_ending = True
+            except asyncio.CancelledError if trio is None else trio.Cancelled as error:
+                is_ending, cancelled = True, error
+            if is_ending:
+                task.stop()
+            got = task.poll(desk.woken, number)
+    finally:
+        task.end()
+    if cancelled is not None:
+        # A notification that was heard is answered: nobody else would hear it.
+        if not got:
+            raise cancelled
+        if trio is None:
+            _cancel_later()
+    return got
 
 
 class _Turn:
@@ -150,16 +290,15 @@ def _cancel_later():
     asyncio.get_running_loop().call_soon(deliver)
 
 
-async def _in_turns(act, undo, timeout, at_once=True):
+async def _in_turns(act, timeout):
     """What `act(seconds)` answers, at once or in a worker thread, which is None if the time was up."""
-    end = _end(timeout)
-    got = act(0) if at_once else None
+    end, got = _end(timeout), act(0)
     while got is None:
         left = _left(end)
         if left == 0.0:
             raise TimeoutError("the time was up")
         seconds = _TURN if left is None else min(_TURN, left)
-        got = await _in_thread(lambda seconds=seconds: act(seconds), undo)
+        got = await _in_thread(lambda seconds=seconds: act(seconds), None)
     return got
 
 
@@ -176,17 +315,17 @@ def _or_none(act):
 
 
 def _taken(of):
-    """How something is taken for at most so long, and given back: a pool's permit, a lock, or a semaphore's wake-up."""
+    """The wait for what can be taken, and how that is given back: a pool's permit, a lock, or a semaphore's wake-up."""
     if isinstance(of, RLock) or (isinstance(of, Condition) and isinstance(of._lock, RLock)):
         raise TypeError("an RLock belongs to a thread, and tasks share theirs: take a Lock, or Condition(Lock())")
-    if hasattr(of, "values"):
-        return _or_none(of.acquire), lambda permit: permit.release()
-    return lambda seconds: of.acquire(timeout=seconds) or None, lambda _: of.release()
+    if isinstance(of, Condition):
+        of = of._lock
+    return of._task, (lambda permit: permit.release()) if hasattr(of, "values") else (lambda _: of.release())
 
 
 @contextlib.asynccontextmanager
-async def _section(take, undo, timeout):
-    got = await _in_turns(take, undo, timeout)
+async def _section(task, undo, timeout):
+    got = await _over(task(), timeout)
     try:
         yield got.value if hasattr(got, "value") else got
     finally:
@@ -200,32 +339,42 @@ def acquire(of, timeout=None):
 
 def read(lock, timeout=None):
     """`async with read(rwlock):`. TimeoutError if the time was up."""
-    return _section(_or_none(lock.read), lambda section: section.release(), timeout)
+    return _section(lambda: lock._task(False), lambda section: section.release(), timeout)
 
 
 def write(lock, timeout=None):
     """`async with write(rwlock):`. TimeoutError if the time was up."""
-    return _section(_or_none(lock.write), lambda section: section.release(), timeout)
+    return _section(lambda: lock._task(True), lambda section: section.release(), timeout)
 
 
 async def down(semaphore, timeout=None):
     """Consumes a wake-up. TimeoutError if none came in time."""
     if not isinstance(semaphore, Semaphore):
         raise TypeError(f"not a semaphore: {semaphore!r}")
-    await _in_turns(*_taken(semaphore), timeout)
+    await _over(semaphore._task(), timeout)
 
 
 async def wait(of, timeout=None):
     """Waits for an `Event`, answers whether it is set; for a notification of a `Condition` whose `Lock` is held, answers whether it came;
-    or at a `Barrier`, answers the number there.
+    or at a `Barrier`, answers the number there. A task that is cancelled while it waits for a notification has the lock again.
     """
     if isinstance(of, Barrier):
         return await _at_barrier(of, timeout)
-    # A condition's lock is held between two turns, so no notification comes there; and a cancelled task has it again.
-    is_condition = isinstance(of, Condition) and _taken(of)
-    undo = None if is_condition else lambda _: None
+    if isinstance(of, Condition):
+        _taken(of)
+        return await _notified(of._task(), timeout)
+    if not isinstance(of, Event):
+        raise TypeError(f"not an event, a condition or a barrier: {of!r}")
     try:
-        return await _in_turns(lambda seconds: of.wait(seconds) or None, undo, timeout, not is_condition)
+        return await _over(of._task(), timeout)
+    except TimeoutError:
+        return False
+
+
+async def wait_changed(map_, key=None, timeout=None):
+    """As `map.wait_changed`: waits until the map, or one key, is changed after this call began; answers whether it was."""
+    try:
+        return await _over(map_._task(None if key is None else map_._key(key)), timeout)
     except TimeoutError:
         return False
 
@@ -254,7 +403,7 @@ async def select(*arms, timeout=None):
     if any(isinstance(getattr(arm, "__self__", None), Arrival) for arm in arms):
         raise TypeError("an arrival is a thread's, and tasks share theirs: wait(barrier) in a task of its own")
     tried = _or_none(lambda seconds: _select(*arms, timeout=seconds))
-    return await _in_turns(tried, None, timeout)
+    return await _in_turns(tried, timeout)
 
 
 async def _ready(tube, sends, attempt, timeout):
@@ -292,13 +441,20 @@ async def _readable(descriptor, left):
     loop = asyncio.get_running_loop()
     woken = loop.create_future()
     loop.add_reader(descriptor, _done, woken)
+    try:
+        await _within(loop, woken, left)
+    finally:
+        loop.remove_reader(descriptor)
+
+
+async def _within(loop, woken, left):
+    """Until it is done, or the time is up."""
     timer = None if left is None else loop.call_later(left, _done, woken)
     try:
         await woken
     finally:
         if timer is not None:
             timer.cancel()
-        loop.remove_reader(descriptor)
 
 
 def _done(woken):

@@ -5,9 +5,10 @@ from typing import Any, Optional, Union
 from ._chappe import Barrier, Condition, Event, Lock, Pool, RwLock, Semaphore
 from .broadcasts import Subscription
 from .choice import Choice
+from .maps import Map
 from .tubes import Tube, _Param
 
-__all__ = ["acquire", "down", "get", "put", "read", "records", "recv", "select", "send", "wait", "write"]
+__all__ = ["acquire", "down", "get", "put", "read", "records", "recv", "select", "send", "wait", "wait_changed", "write"]
 
 def acquire(
     of: Union[Pool, Lock, Condition, Semaphore], timeout: Optional[float] = None
@@ -16,6 +17,7 @@ def read(lock: RwLock, timeout: Optional[float] = None) -> AbstractAsyncContextM
 def write(lock: RwLock, timeout: Optional[float] = None) -> AbstractAsyncContextManager[Any]: ...
 async def down(semaphore: Semaphore, timeout: Optional[float] = None) -> None: ...
 async def wait(of: Union[Event, Condition, Barrier], timeout: Optional[float] = None) -> Any: ...
+async def wait_changed(map_: Map, key: Any = None, timeout: Optional[float] = None) -> bool: ...
 async def select(*arms: Any, timeout: Optional[float] = None) -> Choice: ...
 async def recv(
     tube: Union[Tube, Subscription], timeout: Optional[float] = None, *, where: Optional[str] = None, **params: _Param

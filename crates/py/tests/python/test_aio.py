@@ -163,7 +163,7 @@ class Awaited(Case):
                 return tube.try_recv()
 
             async def take():
-                got.append(await aio._in_turns(slowly, None, None, at_once=False))
+                got.append(await aio._in_thread(lambda: slowly(1), None))
                 if goes_on:
                     await asyncio.Event().wait()
                 return got[0]

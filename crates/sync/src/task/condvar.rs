@@ -20,15 +20,11 @@ impl Condvar {
     /// As [`Mutex::lock_async`](crate::Mutex::lock_async); `Arena` if the arena has no place for the task; `CondvarDead`, with the guard, if the condition variable is or gets removed.
     pub async fn wait_async<'a, T>(&self, guard: OwnedMutexGuard<'a, T>) -> OwnedLockResult<'a, T> {
         let mutex = guard.mutex();
-        let mut hear = Hear::new(Site::of(self.0.map, self.0.place), guard, drop);
-        let heard = (&mut hear).await;
-        let kept = hear.kept.take();
-        drop(hear);
-        match heard {
+        match self.hear(guard).await {
             Ok(()) => mutex.lock_async().await,
-            Err(Failed::Arena(e)) => Err(LockError::Arena(e)),
-            Err(Failed::Refused(Refused::Inherited(_))) => Err(inherited(mutex)),
-            Err(Failed::Refused(_)) => {
+            Err((Failed::Arena(e), _)) => Err(LockError::Arena(e)),
+            Err((Failed::Refused(Refused::Inherited(_)), _)) => Err(inherited(mutex)),
+            Err((Failed::Refused(_), kept)) => {
                 let guard = match kept {
                     Some(guard) => guard,
                     None => mutex.lock_async().await?,
@@ -36,5 +32,26 @@ impl Condvar {
                 Err(LockError::CondvarDead { condvar: self.name(), guard })
             }
         }
+    }
+
+    /// As [`Condvar::wait_async`], but the mutex stays unlocked: a future that is dropped passes its notification on at any time.
+    ///
+    /// # Errors
+    /// As there; the mutex is unlocked in any case.
+    #[doc(hidden)]
+    pub async fn hear_async<T>(&self, guard: OwnedMutexGuard<'_, T>) -> Result<(), LockError<()>> {
+        let mutex = guard.mutex();
+        self.hear(guard).await.map_err(|(failed, _kept)| match failed {
+            Failed::Arena(e) => LockError::Arena(e),
+            Failed::Refused(Refused::Inherited(_)) => inherited(mutex),
+            Failed::Refused(_) => LockError::CondvarDead { condvar: self.name(), guard: () },
+        })
+    }
+
+    /// Unlocks the mutex, and waits to be notified. An error of the first poll comes with the guard.
+    async fn hear<'a, T>(&self, guard: OwnedMutexGuard<'a, T>) -> Result<(), (Failed, Option<OwnedMutexGuard<'a, T>>)> {
+        let mut hear = Hear::new(Site::of(self.0.map, self.0.place), guard, drop);
+        let heard = (&mut hear).await;
+        heard.map_err(|failed| (failed, hear.kept.take()))
     }
 }
