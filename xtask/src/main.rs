@@ -76,6 +76,7 @@ mod run;
 mod show;
 mod stages;
 mod suites;
+mod sum;
 mod turn;
 
 use anyhow::{Context, Result, bail, ensure};

@@ -35,6 +35,7 @@ use crate::published;
 use crate::run::{Cargo, root};
 use crate::show::{Bar, processor_seconds};
 use crate::suites::{self, How, Program};
+use crate::sum::{Outcome, Sum};
 use crate::turn::{self, turn};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
@@ -327,71 +328,7 @@ const ALONE: [&str; 2] = ["c", "command"];
 /// The others that take long come next, so that none is waited for at the end.
 const LONG: [&str; 5] = ["shim", "broken", "explored", "explorer", "crash_lock"];
 
-/// What came of a stage.
-#[derive(Default)]
-struct Outcome {
-    tests: Option<u64>,
-    left_out: u64,
-    untested: Vec<String>,
-    more: String,
-}
-
-impl Outcome {
-    /// Of work that says in a line what it did, or why it could not.
-    fn said(said: String) -> Outcome {
-        let untested = said.starts_with("not tested: ").then(|| said.clone()).into_iter().collect();
-        Outcome { untested, more: said, ..Outcome::default() }
-    }
-}
-
-/// All that the run has come to.
-#[derive(Default)]
-struct Sum {
-    untested: Vec<String>,
-    tests: u64,
-    left_out: u64,
-    processors: f64,
-    stages: u64,
-    /// The stages with this in their names alone.
-    only: Option<String>,
-    /// Whether a stage that fails ends the run: the rest is run all the same if this is there, and what failed is kept.
-    failures: Option<Vec<String>>,
-}
-
 impl Sum {
-    fn go(&mut self, name: &str, advice: &str, work: impl FnOnce(&Bar) -> Result<Outcome>) -> Result<()> {
-        if self.only.as_ref().is_some_and(|only| !name.contains(only)) {
-            return Ok(());
-        }
-        self.stages += 1;
-        let (bar, before) = (Bar::new(name), processor_seconds());
-        let result = work(&bar);
-        let processors = processor_seconds() - before;
-        self.processors += processors;
-        match result {
-            Ok(outcome) => {
-                let left = if outcome.left_out > 0 {
-                    format!(" ({} storms left out)", outcome.left_out)
-                } else {
-                    String::new()
-                };
-                let tests = outcome.tests.map(|n| format!("{n} tests{left}")).unwrap_or_default();
-                bar.end("ok", processors, &format!("{tests}{}", outcome.more));
-                self.tests += outcome.tests.unwrap_or(0);
-                self.left_out += outcome.left_out;
-                self.untested.extend(outcome.untested);
-                Ok(())
-            }
-            Err(e) => {
-                bar.end("FAILED", processors, "");
-                let failure = format!("{e:#}\n{name}: {advice}");
-                let Some(failures) = &mut self.failures else { bail!(failure) };
-                failures.push(failure);
-                Ok(())
-            }
-        }
-    }
-
     /// Format, and the house's rules.
     fn form(&mut self, level: Level, turn: u64) -> Result<()> {
         self.stage(first(), level, turn)?;
@@ -646,20 +583,6 @@ pub fn test(args: &[&str]) -> Result<()> {
 mod tests {
     use super::*;
     use std::fs;
-
-    #[test]
-    fn a_failing_stage_says_what_to_do() {
-        let e = Sum::default().go("nothing", "mend it", |_| bail!("it broke")).unwrap_err().to_string();
-        assert!(e.contains("it broke") && e.contains("mend it"), "{e}");
-    }
-
-    #[test]
-    fn a_run_that_keeps_going_keeps_each_failure() {
-        let mut sum = Sum { failures: Some(Vec::new()), ..Sum::default() };
-        sum.go("one", "mend it", |_| bail!("it broke")).unwrap();
-        sum.go("two", "", |_| Ok(Outcome::default())).unwrap();
-        assert_eq!(sum.failures, Some(vec!["it broke\none: mend it".to_owned()]));
-    }
 
     #[test]
     fn a_run_of_no_tests_is_a_failure() {
