@@ -101,6 +101,12 @@ fn usage() -> String {
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let [rustc, rest @ ..] = &args[..]
+        && rustc.ends_with("rustc")
+    {
+        eprintln!("xtask: cannot start {rustc}: {}", run::compiler(rustc, rest));
+        return ExitCode::FAILURE;
+    }
     match dispatch(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

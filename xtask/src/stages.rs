@@ -340,15 +340,21 @@ impl Sum {
     fn stage(&mut self, stage: Stage, level: Level, turn: u64) -> Result<()> {
         let Stage { name, work, advice } = stage;
         self.go(name, advice, |bar| match work {
-            Work::Call(call) => call_cargo(call, false),
-            Work::Documented(call) => call_cargo(call, true),
+            Work::Call(call) => call_cargo(built_for(call, level), false),
+            Work::Documented(call) => call_cargo(built_for(call, level), true),
             Work::Programs(programs) => run_programs(&programs, level, turn, bar),
         })
     }
 }
 
-fn call_cargo(call: Cargo, tests: bool) -> Result<Outcome> {
+/// The gate's programs are quick to build and to start; `--all` tests those that can lie anywhere, as what is installed does. Those of
+/// another profile start no command.
+fn built_for(call: Cargo, level: Level) -> Cargo {
     let call = call.at_once();
+    if level == Level::Gate && !call.shown().contains(" --profile ") { call.unmovable() } else { call }
+}
+
+fn call_cargo(call: Cargo, tests: bool) -> Result<Outcome> {
     let shown = call.shown();
     let (ok, text) = call.quiet()?;
     if !ok {
@@ -370,7 +376,7 @@ fn run_programs(stage: &Programs, level: Level, turn: u64, bar: &Bar) -> Result<
     } else {
         for words in &calls {
             let call = Cargo::new("test").args(words);
-            let (some, made) = suites::build_all(if at_once { call.at_once() } else { call })?;
+            let (some, made) = suites::build_all(if at_once { built_for(call, level) } else { call })?;
             programs.extend(some);
             files.extend(made);
         }
