@@ -11,8 +11,9 @@
 //! | the source of `crashsim` | all suites of the explorer |
 //! | a suite of the explorer or of loom; a mutant | that suite; that mutant |
 //! | `ras`; the injector | the sequences with delays; the injector |
+//! | `remote`, or what has a client of engines by feature | `cargo check` of all that has, with it |
 //!
-//! All of it is built by the gate's own calls of cargo, which makes again what the change reaches. Documentation tests are left to the
+//! All else is built by the gate's own calls of cargo, which makes again what the change reaches. Documentation tests are left to the
 //! gate, and so is the injector where it did not change itself.
 
 use crate::lint;

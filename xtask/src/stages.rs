@@ -96,7 +96,8 @@ injector, the release build, the crates as they would be published, licences, th
 --changed is for daily work, and no gate: format, lint, the tests of each package that has changed and of those that depend on it
 (of a test that has changed, that one alone; of the guide or an example, of those that read it), the mutants of each file that has
 changed, and the explorer's and loom's suites that notice them: all suites, where a file that they run has no mutant. The
-sequences and the injector, where they changed themselves. No documentation tests. What is built is what the gate builds.
+sequences and the injector, where they changed themselves. What has changed in the command, the libraries or their client of engines
+is compiled with that client. No documentation tests. What is built else is what the gate builds.
 
 Each stage prints a line: its time, what its processes had of the processors, how many tests it ran. A failure says how to run
 the test that failed alone.
@@ -163,7 +164,7 @@ fn looks() -> Vec<Stage> {
         stage(
             "clippy",
             Cargo::new("clippy").args(
-                "--workspace --features chappe-cli/full,chappe-ffi/term,chappe-ffi/remote,chappe-cli/remote,chappe-remote/etcd \
+                "--workspace --features chappe-cli/full,chappe-ffi/term,chappe-ffi/remote,chappe-cli/remote,chappe-py/remote,chappe-remote/etcd \
                  --all-targets -- -D warnings"
                     .split_whitespace(),
             ),
@@ -187,6 +188,21 @@ fn looks() -> Vec<Stage> {
             "a link in a comment leads nowhere, or the markup is broken",
         ),
     ]
+}
+
+/// Whose source has parts that are there with a client of engines alone.
+const CLIENTS: [&str; 5] = ["chappe", "chappe-cli", "chappe-ffi", "chappe-py", "chappe-remote"];
+
+/// For `--changed` alone. The gate builds no client of engines: the crates for HTTP and TLS below it would be more to compile than all that
+/// is compiled here. `cargo xtask check` and `--all` have it.
+fn clients() -> Stage {
+    let with = "--quiet -p chappe-cli -p chappe-ffi -p chappe-py --all-targets \
+                --features chappe-cli/full,chappe-cli/remote,chappe-ffi/term,chappe-ffi/remote,chappe-py/remote";
+    stage(
+        "clients of engines",
+        Cargo::new("check").args(with.split_whitespace()),
+        "it does not compile with the feature `remote`",
+    )
 }
 
 fn rest(level: Level) -> Vec<Stage> {
@@ -475,6 +491,9 @@ fn what_changed(since: Option<&str>) -> Result<Option<Rc<Reach>>> {
 
 /// The part of a stage that is reached; `None` if it is not.
 fn reached(mut stage: Stage, reach: &Rc<Reach>) -> Option<Stage> {
+    if stage.name == "clients of engines" {
+        return CLIENTS.iter().any(|package| reach.stages.contains(*package)).then_some(stage);
+    }
     let Work::Programs(programs) = &mut stage.work else { return None };
     let own = Rc::clone(reach);
     let part: Choice = match stage.name {
@@ -522,7 +541,7 @@ pub fn test(args: &[&str]) -> Result<()> {
     sum.form(level, turn)?;
     let looks = if level == Level::All { looks() } else { vec![] };
     let stages = match &reach {
-        Some(reach) => rest(level).into_iter().filter_map(|stage| reached(stage, reach)).collect(),
+        Some(reach) => [clients()].into_iter().chain(rest(level)).filter_map(|stage| reached(stage, reach)).collect(),
         None => rest(level),
     };
     if level == Level::All {
@@ -594,6 +613,15 @@ mod tests {
     fn a_run_of_no_tests_is_a_failure() {
         let e = call_cargo(Cargo::new("--version"), true).err().expect("it runs none").to_string();
         assert!(e.contains("no test ran"), "{e}");
+    }
+
+    #[test]
+    fn a_change_of_what_has_a_client_of_engines_is_compiled_with_one() {
+        let of = |package: &str| Rc::new(Reach { stages: [package.to_owned()].into(), ..Reach::default() });
+        let compiled = |package| reached(clients(), &of(package)).is_some();
+        assert!(CLIENTS.into_iter().all(compiled) && !compiled("chappe-rows"));
+        let packages = changed::packages().unwrap();
+        assert!(CLIENTS.iter().all(|name| packages.iter().any(|package| package.name == *name)));
     }
 
     #[test]
