@@ -70,7 +70,7 @@ fn blocks(text: &str) -> (Vec<Block>, Vec<Quotation>) {
                 behind = false;
             }
             // Pictures of protocols are `text`.
-            "```rust" | "```python" | "```text" => drop(until("```")),
+            "```python" | "```text" => drop(until("```")),
             other if let Some((_, file)) = other.strip_prefix("```").and_then(|o| o.split_once(",from=")) => {
                 quotations.push(Quotation { line: at, file: file.to_owned(), text: until("```") });
                 behind = false;
@@ -235,7 +235,12 @@ fn a_block_of_the_guide_that_is_not_run_is_caught() {
         all.iter().map(|b| (b.line, b.prints.as_deref())).collect::<Vec<_>>(),
         [(3, Some("a\n")), (10, None), (13, Some(""))]
     );
-    for bad in ["```sh\nls\n```\n", "```\nls\n```\n", "```sh,run\nls\n```\nprose\n```output\na\n```\n"] {
+    for bad in [
+        "```sh\nls\n```\n",
+        "```rust\nls();\n```\n",
+        "```\nls\n```\n",
+        "```sh,run\nls\n```\nprose\n```output\na\n```\n",
+    ] {
         assert!(std::panic::catch_unwind(|| blocks(bad)).is_err(), "{bad}");
     }
 }
@@ -253,6 +258,16 @@ fn a_quotation_in_the_guide_stands_in_its_file() {
         (format!("  {}\n\n{}\n{}\n", lines[0], lines[1], lines[2]), format!("{}\n{}\n", lines[0], lines[2]));
     assert!(quoted(&whole) && !quoted(&gap) && !quoted("") && !quoted("nothing of the kind\n"));
     assert!(!blocks("```c,from=nowhere.c\n#include <chappe.h>\n```\n").1[0].is_true());
+}
+
+#[test]
+fn the_rust_of_the_readme_is_that_of_a_test() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let text = std::fs::read_to_string(readme).unwrap();
+    let shown = text.split("```rust\n").skip(1).map(|rest| rest.split("```").next().expect("a part").to_owned());
+    let shown: Vec<_> =
+        shown.map(|text| Quotation { line: 0, file: "crates/chappe/tests/guide.rs".into(), text }).collect();
+    assert!(!shown.is_empty() && shown.iter().all(Quotation::is_true), "{shown:?}");
 }
 
 #[test]

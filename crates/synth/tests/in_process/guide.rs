@@ -21,18 +21,3 @@ fn a_filter_as_the_guide_has_it() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(passed, 1);
     Ok(())
 }
-
-#[test]
-fn a_callback_as_the_guide_has_it() -> Result<(), Box<dyn std::error::Error>> {
-    use chappe_synth::Period; // or chappe::synth
-
-    let period = Period::new(64, 0, 2)?; // 64 samples, no input, two output channels
-    let mut callback = period.callback()?; // for the device's thread
-    let mut left = period.play(0, 0.5, 8)?; // to channel 0, half as loud, from a ring of 8 periods
-    left.push(&[0.25; 64])?; // from any thread; false when the ring is full
-
-    let mut output = [0.0; 128]; // channel after channel
-    callback.run(&[], &mut output)?;
-    assert_eq!(output[0], 0.125);
-    Ok(())
-}
