@@ -48,7 +48,7 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
     }
 
     let command = a.replace.as_ref().map_or_else(|| a.command.clone(), |mark| filled_in(&a.command, mark, name));
-    let environment = vec![
+    let mut environment = vec![
         ("CHAPPE_PERMIT", name.clone().into()),
         ("CHAPPE_PERMITS", names.join(" ").into()),
         ("CHAPPE_COUNT", names.len().to_string().into()),
@@ -56,6 +56,8 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
         ("CHAPPE_PERMIT_INDEX", permit_index.to_string().into()),
         ("CHAPPE_PERMIT_INDEXES", indices.iter().map(u32::to_string).collect::<Vec<_>>().join(" ").into()),
     ];
+    environment
+        .extend(a.env.iter().map(|variable| (variable.as_str(), device(&pool_name, pool.permits(), &indices).into())));
     let under = Under {
         command: &command,
         environment,
@@ -88,6 +90,14 @@ pub fn run(a: &Acquire, json: bool, file_size: bool) -> Result<u8, Failure> {
         say(false, &format!("permit{s}{and}{last} {were} taken away while the command ran"));
     }
     Ok(as_it_did(ran.ended, arena_of(pool)))
+}
+
+/// What was taken, as programs that are given devices by a variable want to know it.
+pub fn device(pool: &str, permits: u32, indices: &[u32]) -> String {
+    if permits == 1 {
+        return pool.rsplit('/').next().unwrap_or(pool).to_owned();
+    }
+    indices.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// The command with `mark` replaced by the permit's name, wherever it stands in a word.

@@ -3,6 +3,7 @@
 mod acquire;
 mod arena;
 mod barrier;
+mod gpus;
 mod graph;
 mod job;
 mod json;
@@ -34,6 +35,7 @@ pub use arena::ArenaCommand;
 pub use barrier::BarrierCommand;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+pub use gpus::Gpus;
 pub use graph::GraphCommand;
 pub use job::Job;
 pub use json::END as JSON;
@@ -163,6 +165,11 @@ pub enum Command {
     /// there. It is free when the command, and what it left running, has ended, also if chappe is killed with -9 while its command goes on.
     #[command(after_help = lock::SHORT, after_long_help = lock::END)]
     Lock(Lock),
+    /// Name the GPUs of this machine, and make a pool of one permit for each
+    ///
+    /// Prints the names, one a line, as CUDA and ROCm know them: what `chappe acquire` takes. A pool whose GPU the driver does not name any more is removed.
+    #[command(after_help = gpus::SHORT, after_long_help = gpus::END)]
+    Gpus(Gpus),
     /// Run a build whose processes share job slots, by GNU make's fifo protocol
     ///
     /// Runs the command with MAKEFLAGS such that it and all that it starts, make, cargo, rustc, ninja, gcc -flto=jobserver,

@@ -132,8 +132,8 @@ pub fn wanted(pools: &[Pool], n: u32) -> String {
 }
 
 /// "gpu0, gpu1 or gpu2".
-pub fn named(pools: &[Pool]) -> String {
-    let names: Vec<String> = pools.iter().map(Pool::name).collect();
+pub fn named<'a>(pools: impl IntoIterator<Item = &'a Pool>) -> String {
+    let names: Vec<String> = pools.into_iter().map(Pool::name).collect();
     match names.as_slice() {
         [] => String::new(),
         [one] => one.clone(),

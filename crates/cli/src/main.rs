@@ -18,6 +18,7 @@ mod eyes;
 mod family;
 mod first;
 mod format;
+mod gpus;
 #[cfg(all(feature = "graph", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod graph;
 mod health;
@@ -150,6 +151,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
     match cli.command {
         Command::Acquire(a) => return acquire::run(&a, json, file_size),
         Command::Lock(a) => return lock::run(&a, json, file_size),
+        Command::Gpus(a) => return gpus::run(&a, json),
         Command::Jobserver(a) => return jobserver::run(&a, json, file_size),
         Command::Run(a) => return Err(preload::run(&a, file_size)),
         Command::Pipe(a) => return pipe::run(&a, json, file_size),

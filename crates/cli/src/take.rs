@@ -1,7 +1,7 @@
 //! Taking what a job is to run under: one permit of whichever of some pools has one first, or several of one pool.
 
 use crate::args::Acquire;
-use crate::ended::{FAILED, TIMED_OUT};
+use crate::ended::{FAILED, TIMED_OUT, say};
 use crate::line::{self, Line, held_by, named};
 use crate::look::{Name, holder_text, permits_text, split};
 use crate::names;
@@ -9,7 +9,7 @@ use crate::said::Failure;
 use crate::time;
 use anyhow::{Error, Result, anyhow, bail};
 use chappe::{AcquireError, Lease, LeaseError, Permit, Permits, Pool, PoolError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What was taken.
 pub enum Held<'a> {
@@ -154,7 +154,33 @@ impl Until {
     }
 }
 
-fn take(pools: &[Pool], n: u32, until: Until) -> Result<(usize, Held<'_>), AcquireError> {
+/// Pools that are removed meanwhile are left out, as long as there is another.
+fn take(pools: &[Pool], n: u32, until: Until, json: bool) -> Result<(usize, Held<'_>), AcquireError> {
+    let began = Instant::now();
+    let mut left: Vec<usize> = (0..pools.len()).collect();
+    loop {
+        let arms: Vec<&Pool> = left.iter().map(|&at| &pools[at]).collect();
+        let until = match until {
+            Until::Over(patience) => Until::Over(patience.saturating_sub(began.elapsed())),
+            other => other,
+        };
+        match take_of(&arms, n, until) {
+            Err(AcquireError::Dead { pool }) if left.iter().any(|&at| !pools[at].is_removed()) => {
+                left.retain(|&at| !pools[at].is_removed());
+                say(
+                    json,
+                    &format!(
+                        "pool {pool} was removed; chappe goes on with {}",
+                        named(left.iter().map(|&at| &pools[at]))
+                    ),
+                );
+            }
+            got => return got.map(|(at, held)| (left[at], held)),
+        }
+    }
+}
+
+fn take_of<'a>(pools: &[&'a Pool], n: u32, until: Until) -> Result<(usize, Held<'a>), AcquireError> {
     if let ([pool], 2..) = (pools, n) {
         let all = match until {
             Until::Now => pool.try_acquire_many(n),
@@ -163,11 +189,10 @@ fn take(pools: &[Pool], n: u32, until: Until) -> Result<(usize, Held<'_>), Acqui
         };
         return Ok((0, Held::Many(all?)));
     }
-    let arms: Vec<&Pool> = pools.iter().collect();
     let (at, permit) = match until {
-        Until::Now => chappe::try_acquire_any(&arms),
-        Until::Forever => chappe::acquire_any(&arms),
-        Until::Over(patience) => chappe::acquire_any_timeout(&arms, patience),
+        Until::Now => chappe::try_acquire_any(pools),
+        Until::Forever => chappe::acquire_any(pools),
+        Until::Over(patience) => chappe::acquire_any_timeout(pools, patience),
     }?;
     Ok((at, Held::One(permit)))
 }
@@ -177,11 +202,11 @@ fn take(pools: &[Pool], n: u32, until: Until) -> Result<(usize, Held<'_>), Acqui
 /// # Errors
 /// With the status that says which kind of failure it is; says what is waited for, and which processes hold it.
 pub fn wait(pools: &[Pool], n: u32, until: Until, json: bool) -> Result<(usize, Held<'_>), Failure> {
-    let got = match (take(pools, n, Until::Now), until) {
+    let got = match (take(pools, n, Until::Now, json), until) {
         (Err(AcquireError::WouldBlock), Until::Forever | Until::Over(_)) => {
             let all = pools.to_vec();
             let _line = Line::show(json, move || line::for_pools(&all, n));
-            take(pools, n, until)
+            take(pools, n, until, json)
         }
         (got, _) => got,
     };

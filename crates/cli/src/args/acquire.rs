@@ -36,6 +36,11 @@ pub struct Acquire {
     /// Replace STR, wherever it stands in the command's arguments, by the permit's name
     #[arg(short = 'I', long = "replace", value_name = "STR", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub replace: Option<String>,
+    /// Set this variable of the command's to what was taken: the pool's name, without its arena
+    ///
+    /// Of a pool of several permits, to their numbers, with a comma between. Can be given several times.
+    #[arg(long, value_name = "VARIABLE", value_parser = variable)]
+    pub env: Vec<String>,
     /// Acquire although the process runs under a permit of one of these pools already
     ///
     /// Without it that is refused: a process that waits for a permit that only its own end gives back waits for ever.
@@ -63,6 +68,11 @@ pub struct Acquire {
     /// They are handed on as they stand; with -I, STR in them becomes CHAPPE_PERMIT.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// A name that a variable can have.
+fn variable(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() || text.contains('=') { Err("a variable's name alone is wanted") } else { Ok(text.to_owned()) }
 }
 
 /// What becomes of a job whose permit is lost.

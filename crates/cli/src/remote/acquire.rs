@@ -5,7 +5,7 @@ use super::hold::{Guard, Hold, Loss};
 use super::line::{Crew, MARK};
 use super::wait::{Got, Wait, wait};
 use super::{Place, pools};
-use crate::acquire::filled_in;
+use crate::acquire::{device, filled_in};
 use crate::args::{Acquire, OnLoss};
 use crate::ended::{FAILED, as_it_did, label, say};
 use crate::look::ms;
@@ -85,6 +85,7 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
         ("CHAPPE_REMOTE", place.options.url().into()),
         (MARK, marks(&mark).into()),
     ];
+    environment.extend(a.env.iter().map(|variable| (variable.as_str(), device(pool, size, &grant.indices).into())));
     if grant.owner_died {
         environment.push(("CHAPPE_OWNER_DIED", "1".into()));
         say(json, &format!("the last holder of {} died, and may have left it half done", names[0]));

@@ -16,6 +16,7 @@ mod eyes;
 mod filters;
 mod first;
 mod foreground;
+mod gpus;
 #[cfg(feature = "graph")]
 mod graph;
 mod guard;

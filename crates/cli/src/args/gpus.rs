@@ -1,0 +1,36 @@
+//! `chappe gpus`, as it is written.
+
+/// `chappe gpus`.
+#[derive(clap::Args, Debug)]
+pub struct Gpus {
+    /// Leave out GPUs on which a program computes that has no permit (asks nvidia-smi)
+    #[arg(long)]
+    pub idle: bool,
+}
+
+pub const SHORT: &str = "\
+Examples:
+  chappe acquire --env CUDA_VISIBLE_DEVICES $(chappe gpus) -- train
+  chappe acquire --env ROCR_VISIBLE_DEVICES $(chappe gpus) -- train";
+
+pub const END: &str = "\
+Examples:
+  chappe acquire --env CUDA_VISIBLE_DEVICES $(chappe gpus) -- train
+  until gpus=$(chappe gpus --idle); do sleep 10; done
+  chappe acquire --env CUDA_VISIBLE_DEVICES $gpus -- train
+
+Which GPUs:
+  those that nvidia-smi, else rocm-smi, else /proc/driver/nvidia lists.
+  Of a GPU that is parted (MIG), its instances.
+
+A GPU that has fallen off the bus is in no list: its pool is removed, and a
+message says so. Jobs that wait for several GPUs go on waiting for the
+others, at the end of their lines; one that waits for this one alone ends
+with 125. What runs on it goes on, and the message names it.
+
+Exit status:
+  0 done; 1 there is no GPU to use, or no driver's tool; 2 wrong usage
+
+With --json:
+  {\"gpus\": [TEXT], \"passed_over\": [TEXT] (by --idle),
+    \"removed\": [TEXT]}";

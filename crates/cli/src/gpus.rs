@@ -1,0 +1,258 @@
+//! `chappe gpus`: a pool of one permit for each GPU that the driver names, and their names, for `chappe acquire`.
+//!
+//! A pool has its GPU's name, which is what CUDA and ROCm want to know. So one whose GPU the driver names no more is found by its name alone, and removed:
+//! waiters of several pools go on with the others, and no job is given the GPU. A job that has its permit loses no protection: a driver resets a GPU,
+//! and names it again, only when no process has it.
+
+use crate::args::Gpus;
+use crate::said::{Failure, complain, failed, write};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use chappe::{Arena, ObjectState, Pool, PoolError};
+use serde_json::json;
+use std::process::Command;
+
+/// What the driver calls a GPU, and a part of one: its name begins so.
+const BEGINNINGS: [&str; 2] = ["GPU-", "MIG-"];
+
+/// Where the driver of NVIDIA's says which GPUs there are, for machines without its tools.
+const PROC: &str = "/proc/driver/nvidia/gpus";
+
+/// One that jobs may run on, and the GPU that it is a part of, if that is another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Gpu {
+    name: String,
+    part_of: String,
+}
+
+/// What a tool has answered.
+struct Listed {
+    gpus: Vec<Gpu>,
+    /// What it says of GPUs that it cannot name.
+    complaints: Vec<String>,
+}
+
+/// Prints the names, and makes and removes pools.
+///
+/// # Errors
+/// No tool answers; there is no GPU to use; a pool cannot be made.
+pub fn run(a: &Gpus, json: bool) -> Result<u8, Failure> {
+    let Listed { gpus, complaints } = ask().map_err(failed)?;
+    for text in complaints {
+        complain(json, &text);
+    }
+    let mut pools = Vec::new();
+    for gpu in &gpus {
+        pools.push(open(&gpu.name).map_err(failed)?);
+    }
+    let out = fallen_off(&gpus).map_err(failed)?;
+    for (name, jobs) in &out {
+        let with =
+            if jobs.is_empty() { String::new() } else { format!("; what has its permit goes on: {}", jobs.join(", ")) };
+        complain(
+            json,
+            &format!("the driver does not name {name} any more: it is out of service, and its pool is removed{with}"),
+        );
+    }
+    let used = if a.idle { used().map_err(failed)? } else { Vec::new() };
+    // What computes on a GPU whose permit is taken is the job that has it.
+    let passed_over = |gpu: &Gpu, pool: &Pool| used.contains(&gpu.part_of) && pool.available() > 0;
+    let (over, free): (Vec<_>, Vec<_>) = gpus.iter().zip(&pools).partition(|(gpu, pool)| passed_over(gpu, pool));
+    let names = |some: &[(&Gpu, &Pool)]| some.iter().map(|(gpu, _)| gpu.name.clone()).collect::<Vec<_>>();
+    if json {
+        let removed: Vec<&String> = out.iter().map(|(name, _)| name).collect();
+        write(
+            format!("{}\n", json!({ "gpus": names(&free), "passed_over": names(&over), "removed": removed }))
+                .as_bytes(),
+        )?;
+    } else {
+        write(names(&free).iter().map(|name| format!("{name}\n")).collect::<String>().as_bytes())?;
+    }
+    match (free.is_empty(), over.len()) {
+        (false, _) => Ok(0),
+        (true, 0) => Err(failed(anyhow!("there is no GPU on this machine that its driver can use"))),
+        (true, n) => Err(failed(anyhow!(
+            "programs without a permit compute on all {n} GPUs: try again later, or leave out --idle"
+        ))),
+    }
+}
+
+/// Attaches the pool of a GPU, or makes it.
+fn open(name: &str) -> Result<Pool> {
+    Pool::open_or_create(name, 1).map_err(|e| match e {
+        PoolError::OtherSize { name, .. } => anyhow!(
+            "pool `{name}` has several permits, and a GPU is for one job: `chappe pool resize {name} 1`, or `chappe rm {name}`"
+        ),
+        e => e.into(),
+    })
+}
+
+/// Removes the pools of GPUs that are not named; which, and what still runs under their permits.
+fn fallen_off(gpus: &[Gpu]) -> Result<Vec<(String, Vec<String>)>> {
+    // Where a pool without an arena in its name lies.
+    let Ok(arena) = Arena::open(crate::look::DEFAULT) else { return Ok(Vec::new()) };
+    let mut out = Vec::new();
+    for info in arena.objects() {
+        let is_gpu = BEGINNINGS.iter().any(|begin| info.name.starts_with(begin));
+        if !is_gpu || !matches!(info.state, ObjectState::Pool(_)) || gpus.iter().any(|gpu| gpu.name == info.name) {
+            continue;
+        }
+        let Ok(pool) = Pool::in_arena(arena, &info.name) else { continue };
+        let jobs = pool.holders().iter().map(crate::look::holder_text).collect();
+        match Pool::remove(&info.name, true) {
+            // Another process was faster.
+            Err(PoolError::Unknown { .. }) => {}
+            done => {
+                done?;
+                out.push((info.name, jobs));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Asks the first tool that is there.
+fn ask() -> Result<Listed> {
+    if let Some(said) = tool("nvidia-smi", &["-L"])? {
+        return nvidia(&said);
+    }
+    if let Some(said) = tool("rocm-smi", &["--showuniqueid"])? {
+        return rocm(&said);
+    }
+    let Ok(directories) = std::fs::read_dir(PROC) else {
+        bail!(
+            "neither nvidia-smi nor rocm-smi is there, nor {PROC}: without one of them it is not known which GPUs this machine has"
+        )
+    };
+    let texts = directories.filter_map(|one| std::fs::read_to_string(one.ok()?.path().join("information")).ok());
+    let mut gpus: Vec<Gpu> = texts.filter_map(|text| of_information(&text)).collect();
+    gpus.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Listed { gpus, complaints: Vec::new() })
+}
+
+/// What a tool wrote, and how it ended.
+struct Said {
+    name: &'static str,
+    out: String,
+    err: String,
+    is_well: bool,
+}
+
+/// Runs a tool; None: there is no such tool.
+fn tool(name: &'static str, args: &[&str]) -> Result<Option<Said>> {
+    let ran = match Command::new(name).args(args).output() {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        ran => ran.with_context(|| format!("cannot run {name}"))?,
+    };
+    let [out, err] = [ran.stdout, ran.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    Ok(Some(Said { name, out, err, is_well: ran.status.success() }))
+}
+
+impl Said {
+    /// Where it names no GPU: whether there is none, or it has failed.
+    fn listed(&self, gpus: Vec<Gpu>, complaints: Vec<String>) -> Result<Listed> {
+        let none = self.out.contains("No devices were found") || !complaints.is_empty();
+        ensure!(
+            self.is_well || none || !gpus.is_empty(),
+            "{} failed, and no pool is changed: {}",
+            self.name,
+            format!("{}{}", self.out, self.err).trim()
+        );
+        Ok(Listed { gpus, complaints: complaints.iter().map(|line| format!("{}: {line}", self.name)).collect() })
+    }
+}
+
+/// What `nvidia-smi -L` says: a line for each GPU, and one for each instance of a GPU that is parted, which is used in place of the whole.
+fn nvidia(said: &Said) -> Result<Listed> {
+    let (mut gpus, mut complaints): (Vec<Gpu>, Vec<String>) = (Vec::new(), Vec::new());
+    let mut whole = String::new();
+    for line in said.out.lines().chain(said.err.lines()).map(str::trim) {
+        let name =
+            line.split_once("(UUID: ").and_then(|(_, rest)| rest.split_once(')')).map(|(name, _)| name.to_owned());
+        match name {
+            Some(name) if name.starts_with(BEGINNINGS[1]) => {
+                gpus.retain(|gpu| gpu.name != whole);
+                gpus.push(Gpu { name, part_of: whole.clone() });
+            }
+            Some(name) => {
+                whole.clone_from(&name);
+                gpus.push(Gpu { part_of: name.clone(), name });
+            }
+            // A GPU that does not answer is named by its place on the bus alone.
+            None if line.contains("Unable to determine") => complaints.push(line.to_owned()),
+            None => {}
+        }
+    }
+    said.listed(gpus, complaints)
+}
+
+/// What `rocm-smi --showuniqueid` says: `GPU[0] : Unique ID: 0x9a6b`. ROCR_VISIBLE_DEVICES calls that `GPU-9a6b`.
+fn rocm(said: &Said) -> Result<Listed> {
+    let id = |line: &str| Some(line.trim().split_once("Unique ID: 0x")?.1.trim().to_owned());
+    let gpus = said.out.lines().filter_map(id).map(|id| format!("{}{id}", BEGINNINGS[0]));
+    said.listed(gpus.map(|name| Gpu { part_of: name.clone(), name }).collect(), Vec::new())
+}
+
+/// What the driver of NVIDIA's says of one GPU, in its directory of /proc.
+fn of_information(text: &str) -> Option<Gpu> {
+    let name = text.lines().find_map(|line| line.strip_prefix("GPU UUID:"))?.trim().to_owned();
+    // One that was never initialised has no other name than question marks.
+    name.starts_with(BEGINNINGS[0]).then_some(())?;
+    (!name.contains('?')).then(|| Gpu { part_of: name.clone(), name })
+}
+
+/// The GPUs on which some program computes.
+fn used() -> Result<Vec<String>> {
+    let said = tool("nvidia-smi", &["--query-compute-apps=gpu_uuid", "--format=csv,noheader"])?;
+    let said = said.context("--idle asks nvidia-smi which GPUs are in use, and it is not there")?;
+    ensure!(
+        said.is_well,
+        "nvidia-smi does not say which GPUs are in use: {}",
+        format!("{}{}", said.out, said.err).trim()
+    );
+    Ok(said.out.lines().map(|line| line.trim().to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(out: &str, err: &str, is_well: bool) -> Said {
+        Said { name: "tool", out: out.into(), err: err.into(), is_well }
+    }
+
+    fn names(listed: &Listed) -> Vec<&str> {
+        listed.gpus.iter().map(|gpu| gpu.name.as_str()).collect()
+    }
+
+    #[test]
+    fn instances_stand_for_the_gpu_that_is_parted_into_them() {
+        let out = "GPU 0: A100 (UUID: GPU-a)\n  MIG 1g.5gb Device 0: (UUID: MIG-b)\n  MIG 1g.5gb Device 1: (UUID: MIG-c)\nGPU 1: A100 (UUID: GPU-d)\n";
+        let listed = nvidia(&said(out, "", true)).unwrap();
+        assert_eq!(names(&listed), ["MIG-b", "MIG-c", "GPU-d"]);
+        assert_eq!(listed.gpus.iter().map(|gpu| gpu.part_of.as_str()).collect::<Vec<_>>(), ["GPU-a", "GPU-a", "GPU-d"]);
+    }
+
+    #[test]
+    fn a_gpu_that_does_not_answer_is_said_and_the_others_are_named() {
+        let lost = "Unable to determine the device handle for GPU0000:3B:00.0: Unknown Error";
+        let listed = nvidia(&said("GPU 0: A100 (UUID: GPU-a)\n", lost, false)).unwrap();
+        assert_eq!((names(&listed), listed.complaints.clone()), (vec!["GPU-a"], vec![format!("tool: {lost}")]));
+        assert!(nvidia(&said(lost, "", false)).unwrap().gpus.is_empty(), "the only one");
+        assert!(nvidia(&said("No devices were found\n", "", false)).unwrap().gpus.is_empty());
+    }
+
+    #[test]
+    fn a_tool_that_failed_says_nothing_of_the_gpus() {
+        let e = nvidia(&said("", "couldn't communicate with the NVIDIA driver\n", false)).err().unwrap().to_string();
+        assert!(e.contains("no pool is changed") && e.contains("couldn't communicate"), "{e}");
+    }
+
+    #[test]
+    fn the_other_drivers_names_are_read() {
+        let listed = rocm(&said("GPU[0]\t\t: Unique ID: 0x9a6b\nGPU[1]\t\t: Unique ID: N/A\n", "", true)).unwrap();
+        assert_eq!(names(&listed), ["GPU-9a6b"]);
+        let gpu = of_information("Model: \t\t A100\nGPU UUID: \t GPU-5e1c\nBus Type: \t PCIe\n").unwrap();
+        assert_eq!(gpu, Gpu { name: "GPU-5e1c".into(), part_of: "GPU-5e1c".into() });
+        assert_eq!(of_information("GPU UUID: \t GPU-????????-????\n"), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! `chappe gpus`, on a driver's tool that the test plays.
+
+use crate::place::{Place, Ran, executable};
+use serde_json::{Value, json};
+
+/// `nvidia-smi`: lists what is in file `there`, says that programs compute on what is in `used`.
+const TOOL: &str = "#!/bin/sh\ncase $1 in -L) exec cat there;; *) exec cat used;; esac\n";
+
+fn machine() -> Place {
+    let here = Place::new();
+    std::fs::create_dir(here.file("bin")).unwrap();
+    executable(&here.file("bin/nvidia-smi"), TOOL.as_bytes());
+    there(&here, &["GPU-a", "GPU-b"]);
+    used(&here, &[]);
+    here
+}
+
+fn there(here: &Place, gpus: &[&str]) {
+    let lines: String = (0..).zip(gpus).map(|(i, name)| format!("GPU {i}: A100 (UUID: {name})\n")).collect();
+    std::fs::write(here.file("there"), lines).unwrap();
+}
+
+fn used(here: &Place, gpus: &[&str]) {
+    std::fs::write(here.file("used"), gpus.join("\n")).unwrap();
+}
+
+fn gpus(here: &Place, args: &[&str]) -> Ran {
+    let mut command = here.command(&[args, &["gpus"]].concat());
+    let path = format!("{}:{}", here.file("bin").display(), std::env::var("PATH").unwrap());
+    Place::spawn(command.env("PATH", path)).end()
+}
+
+/// Pools that are there.
+fn pools(here: &Place) -> Vec<String> {
+    let listed = here.json(&["ls"]);
+    let name = |one: &Value| one["name"].as_str().unwrap().to_owned();
+    let mut all: Vec<String> = listed.as_array().unwrap().iter().map(name).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn each_gpu_gets_a_pool_and_a_job_learns_which_it_has() {
+    let here = machine();
+    let ran = gpus(&here, &[]);
+    assert_eq!((ran.status, ran.out.as_str(), ran.err.as_str()), (Some(0), "GPU-a\nGPU-b\n", ""));
+    assert_eq!(pools(&here), ["GPU-a", "GPU-b"]);
+    let (holder, _) = here.holder("a", &["GPU-a"]);
+    let job = here.job(&["--env", "CUDA_VISIBLE_DEVICES", "GPU-a", "GPU-b"], "echo $CUDA_VISIBLE_DEVICES");
+    assert_eq!(job.end().out, "GPU-b\n");
+    here.go("a");
+    assert_eq!(holder.end().status, Some(0));
+    let job = here.job(&["--create=3", "-n", "2", "--env", "A", "--env", "B", "lab/gpus"], "echo $A $B");
+    assert_eq!(job.end().out, "0,1 0,1\n");
+    let job = here.job(&["--create", "--env", "A", "lab/one"], "echo $A");
+    assert_eq!(job.end().out, "one\n");
+    assert!(here.fails(125, &["acquire", "--env", "A=1", "GPU-a", "--", "true"]).contains("a variable's name alone"));
+}
+
+#[test]
+fn a_gpu_that_falls_off_leaves_service_and_its_waiters_go_on_with_others() {
+    let here = machine();
+    gpus(&here, &[]);
+    let (a, _) = here.holder("a", &["GPU-a"]);
+    let (b, _) = here.holder("b", &["GPU-b"]);
+    let either = here.job(&["-I", "{}", "GPU-a", "GPU-b"], "echo {}");
+    here.wait_for_waiters("GPU-b", 1);
+    let only = here.job(&["GPU-b"], "true");
+    here.wait_for_waiters("GPU-b", 2);
+    there(&here, &["GPU-a"]);
+    let ran = gpus(&here, &["--json"]);
+    assert_eq!(
+        serde_json::from_str::<Value>(&ran.out).unwrap(),
+        json!({ "gpus": ["GPU-a"], "passed_over": [], "removed": ["GPU-b"] })
+    );
+    assert!(
+        ran.err.contains("GPU-b")
+            && ran.err.contains("out of service")
+            && ran.err.contains(&format!("pid {} ", b.pid())),
+        "{ran:?}"
+    );
+    assert_eq!(pools(&here), ["GPU-a"]);
+    let only = only.end();
+    assert!(only.status == Some(125) && only.err.contains("`GPU-b` was removed"), "{only:?}");
+    // It waits for what is left.
+    here.wait_for_waiters("GPU-a", 1);
+    here.go("a");
+    assert_eq!(a.end().status, Some(0));
+    let either = either.end();
+    assert_eq!((either.status, either.out.as_str()), (Some(0), "GPU-a\n"), "{either:?}");
+    assert!(either.err.contains("pool GPU-b was removed; chappe goes on with GPU-a"), "{either:?}");
+    here.go("b");
+    assert!(b.end().err.contains("was removed while the command ran"));
+    // It has been reset.
+    there(&here, &["GPU-a", "GPU-b"]);
+    assert_eq!(gpus(&here, &[]).out, "GPU-a\nGPU-b\n");
+    assert_eq!(here.free("GPU-b"), 1);
+}
+
+#[test]
+fn idle_passes_over_a_gpu_that_is_used_without_a_permit() {
+    let here = machine();
+    gpus(&here, &[]);
+    let (holder, _) = here.holder("a", &["GPU-a"]);
+    used(&here, &["GPU-a", "GPU-b"]);
+    let idle = |args: &[&str]| {
+        let mut command = here.command(&[args, &["gpus", "--idle"]].concat());
+        Place::spawn(command.env("PATH", format!("{}:/usr/bin:/bin", here.file("bin").display()))).end()
+    };
+    // What computes on the first has its permit.
+    assert_eq!(idle(&[]).out, "GPU-a\n");
+    here.go("a");
+    assert_eq!(holder.end().status, Some(0));
+    let none = idle(&[]);
+    assert!(none.status == Some(1) && none.err.contains("compute on all 2 GPUs"), "{none:?}");
+    used(&here, &["GPU-b"]);
+    assert_eq!(idle(&[]).out, "GPU-a\n");
+}
+
+#[test]
+fn a_tool_that_fails_changes_nothing() {
+    let here = machine();
+    gpus(&here, &[]);
+    executable(&here.file("bin/nvidia-smi"), b"#!/bin/sh\necho 'driver mismatch' >&2; exit 9\n");
+    let ran = gpus(&here, &[]);
+    assert!(ran.status == Some(1) && ran.err.contains("driver mismatch"), "{ran:?}");
+    assert_eq!(pools(&here), ["GPU-a", "GPU-b"]);
+}
