@@ -72,7 +72,7 @@ fn waits<T, E: Failure>(py: Python<'_>, act: impl FnOnce(Interrupt<'_>) -> Resul
         detached(py, || act(Some(&ends)))
     });
     match raised.take() {
-        // What came all the same is dropped, and so given back.
+        // What came all the same is dropped, and so given back: not a unit, which has no owner.
         Some(e) => Err(e),
         None => done.map_err(|e| failure(py, e)),
     }
@@ -164,8 +164,17 @@ impl Remote {
 
     #[pyo3(signature = (name, timeout=None))]
     fn down(&self, py: Python<'_>, name: &str, timeout: Option<f64>) -> PyResult<()> {
-        let patience = patience(timeout)?;
-        waits(py, |interrupt| self.0.semaphore(name)?.down_until(patience, interrupt))
+        let (patience, had) = (patience(timeout)?, Cell::new(false));
+        let waited = waits(py, |interrupt| {
+            let came = self.0.semaphore(name)?.down_until(patience, interrupt);
+            had.set(came.is_ok());
+            came
+        });
+        if waited.is_err() && had.get() {
+            // It came while a signal's handler raised: nobody else would have it.
+            let _ = detached(py, || self.0.semaphore(name).and_then(|sem| sem.up(1)));
+        }
+        waited
     }
 
     fn value(&self, py: Python<'_>, name: &str) -> PyResult<u32> {
@@ -211,6 +220,22 @@ impl Permit {
 
     fn take(&self) -> Option<Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for Permit {
+    /// One that nobody gave back was dropped by an exception that ends its function, or the program: the next holder of a mutex is told.
+    fn drop(&mut self) {
+        if let Some(held) = self.take() {
+            Python::attach(|py| abandoned(py, held));
+        }
+    }
+}
+
+fn abandoned(py: Python<'_>, held: Held) {
+    match held {
+        Held::Guard(guard) => detached(py, || guard.abandon()),
+        Held::Permit(permit) => detached(py, || drop(permit)),
     }
 }
 
@@ -293,9 +318,8 @@ impl Permit {
 
     /// The same of a section that raised: the next holder of a mutex is told.
     fn abandon(&self, py: Python<'_>) {
-        match self.take() {
-            Some(Held::Guard(guard)) => detached(py, || guard.abandon()),
-            held => detached(py, || drop(held)),
+        if let Some(held) = self.take() {
+            abandoned(py, held);
         }
     }
 }
@@ -307,6 +331,24 @@ pub struct Sender(Mutex<Option<remote::Sender>>);
 /// A receiver of a tube.
 #[pyclass(frozen, module = "chappe._chappe", name = "RemoteReceiver")]
 pub struct Receiver(Mutex<Option<remote::Receiver>>);
+
+impl Drop for Sender {
+    /// One that nobody closed has not finished, as one whose process is killed.
+    fn drop(&mut self) {
+        if let Some(sender) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            Python::attach(|py| detached(py, || sender.abandon()));
+        }
+    }
+}
+
+impl Drop for Receiver {
+    /// One that nobody closed has not finished with what came last, as one whose process is killed.
+    fn drop(&mut self) {
+        if let Some(receiver) = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            Python::attach(|py| detached(py, || receiver.abandon()));
+        }
+    }
+}
 
 fn alone<T>(end: &Mutex<Option<T>>) -> PyResult<MutexGuard<'_, Option<T>>> {
     end.try_lock().map_err(|_| PyRuntimeError::new_err("another thread is in a call with this end of a tube"))

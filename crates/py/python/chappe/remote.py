@@ -43,7 +43,10 @@ class Record(NamedTuple):
 
 
 class Permit:
-    """What is held: permits of a pool, or a mutex. A section that raises has not finished with a mutex: its next holder is told."""
+    """
+    What is held: permits of a pool, or a mutex. A section that raises has not finished with a mutex, nor has one that nobody released before it was
+    dropped, as by an exception that ends its function or the program: the next holder is told.
+    """
 
     def __init__(self, held):
         self._held: RemotePermit = held
@@ -63,7 +66,10 @@ class Permit:
 
 
 class Sender:
-    """A sender of a tube. While it is open, receivers wait for more. A section that raises has not finished: receivers are told that a sender died."""
+    """
+    A sender of a tube. While it is open, receivers wait for more. A section that raises has not finished, nor has one that nobody closed before it was
+    dropped: receivers are told that a sender died.
+    """
 
     def __init__(self, end):
         self._end: RemoteSender = end
@@ -92,7 +98,10 @@ class Sender:
 
 
 class Receiver:
-    """A receiver of a tube: an iterator over records. A section that raises has not finished with the last one, which comes to another."""
+    """
+    A receiver of a tube: an iterator over records. A section that raises has not finished with the last one, nor has one that nobody closed before it was
+    dropped: it comes to another.
+    """
 
     def __init__(self, end):
         self._end: RemoteReceiver = end

@@ -1,6 +1,9 @@
 """Objects on an engine that many machines share: CHAPPE_ENGINE is its URL, without a namespace."""
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 import unittest
 
@@ -105,9 +108,55 @@ class Shared(Case):
         lab.seal("t")
         receiver = lab.receiver("t")
         self.assertEqual(receiver.recv()[::2], (b"d", True))
+        with self.assertRaises(chappe.SenderDied):
+            receiver.recv()
         self.assertEqual(list(receiver), [])
         with self.assertRaises(chappe.Disconnected):
             lab.sender("t").send(b"d")
+
+    def test_a_unit_that_comes_while_a_handler_raises_is_given_back(self):
+        lab, other = self.lab("signals"), self.lab("signals")
+        lab.create_semaphore("s", 0)
+
+        def handler(number, frame):
+            other.up("s")
+            raise KeyError
+
+        self.addCleanup(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, handler))
+        # Also where the signal comes before it waits, the unit is there.
+        timer = threading.Timer(1, signal.pthread_kill, [threading.get_ident(), signal.SIGUSR1])
+        timer.start()
+        with self.assertRaises(KeyError):
+            lab.down("s")
+        timer.join()
+        self.assertEqual(lab.value("s"), 1)
+
+    def test_an_end_that_an_exception_drops_has_not_finished(self):
+        lab = self.lab("dropped")
+        lab.create_mutex("m")
+        lab.create_tube("t", pages=4, size=100)
+        with lab.sender("t") as sender:
+            sender.send(b"a")
+
+        def works():
+            kept = lab.lock("m"), lab.sender("t"), lab.receiver("t")
+            self.assertEqual(kept[2].recv().bytes, b"a")
+            raise KeyError
+
+        with self.assertRaises(KeyError):
+            works()
+        with lab.receiver("t") as receiver:
+            self.assertEqual(receiver.recv()[::2], (b"a", True))
+            with self.assertRaises(chappe.SenderDied):
+                receiver.recv()
+        with lab.lock("m", mends=True) as guard:
+            self.assertTrue(guard.owner_died)
+            guard.consistent()
+        script = f"from chappe.remote import Remote; guard = Remote({ENGINE + '/dropped'!r}).lock('m'); raise KeyError"
+        ended = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, timeout=PATIENCE)
+        self.assertIn(b"KeyError", ended.stderr)
+        with lab.lock("m", timeout=0, mends=True) as guard:
+            self.assertTrue(guard.owner_died)
 
     def test_a_forked_child_has_nothing_of_its_parents(self):
         lab = self.lab("forks")
