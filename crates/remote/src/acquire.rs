@@ -1,6 +1,8 @@
 //! Getting permits, mutexes and units of semaphores: of whichever object has one first, or several of one. What follows says it of pools.
 //!
 //! ```text
+//!   take again, as it was given back -------------------------------> granted
+//!              | refused
 //!            look ---------- free, nobody waits ---------> take ------> granted
 //!              |                                            |
 //!              |<------------- refused, --nonblock ---------|
@@ -17,7 +19,7 @@
 //!
 //! | step of a client | dies there | stops there |
 //! |---|---|---|
-//! | look, take, enqueue under way | done or not: all goes with its lease | as long as its lease |
+//! | take again, look, take, enqueue under way | done or not: all goes with its lease | as long as its lease |
 //! | queued | its tickets go with its lease | the head's permit is given to it by a helper; its lease ends |
 //! | give, help under way | done or not: one transaction | the next helper does it |
 //! | holds | its permit goes with its lease, and the head takes it. A unit that it was given is spent | loses the permit when its lease ends: see [`life`](crate::life) |
@@ -40,7 +42,7 @@
 use crate::engine::{Change, EngineError, LeaseId, Reply, Revision, Txn, TxnReply};
 use crate::grant::{self, Attempt, MOST_AT_ONCE, MOST_POOLS, Permits, Waiter};
 use crate::keys::{self, Object, Space};
-use crate::view::{Given, View};
+use crate::view::{Given, Seen, View};
 use std::time::Duration;
 
 /// How long a permit may be free under a head that does not take it, before the next in line does that for it.
@@ -195,6 +197,7 @@ pub enum Step {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum At {
+    Again(Seen),
     Look,
     Take(Vec<Permits>),
     Enqueue,
@@ -240,6 +243,10 @@ pub struct Acquire {
     tries: u32,
     want: Want,
     views: Vec<View>,
+    /// The revision of the format, as it was read.
+    format: Revision,
+    /// What was asked without an answer may come later: nothing keeps it out.
+    unsure: bool,
     /// It may have left something.
     refused: bool,
     at: At,
@@ -249,7 +256,29 @@ impl Acquire {
     /// A machine that begins. `want` has been checked.
     pub fn new(space: Space, by: Attempt, want: Want) -> Acquire {
         let (base, views) = (by.id.clone(), vec![View::default(); want.pools.len()]);
-        Acquire { space, by, base, tries: 0, want, views, refused: false, at: At::Look }
+        Acquire { space, by, base, tries: 0, want, views, format: 0, unsure: false, refused: false, at: At::Look }
+    }
+
+    /// The same, which tries first for what its program gave back to the first of its pools, if it wants that.
+    pub fn remembering(mut self, seen: Option<Seen>) -> Acquire {
+        let fits =
+            |seen: &Seen| self.want.of.has(&seen.object.what) && seen.given.indices().len() == self.want.n as usize;
+        if let Some(seen) = seen.filter(fits) {
+            (self.views[0].object, self.format) = (Some(seen.object), seen.format);
+            self.at = At::Again(seen);
+        }
+        self
+    }
+
+    /// What its program may try for when it has given that back.
+    pub fn seen(&self, grant: &Grant) -> Option<Seen> {
+        let object = self.views[grant.pool].object?;
+        let given = match object.what {
+            Object::Pool { .. } => Given::Permits(grant.indices.clone()),
+            Object::Mutex { .. } => Given::Mutex { owner_died: false },
+            Object::Sem { .. } | Object::Tube { .. } => return None,
+        };
+        Some(Seen { object, format: self.format, given })
     }
 
     /// The lease with which all goes that it has.
@@ -271,6 +300,7 @@ impl Acquire {
     pub fn step(&mut self) -> Step {
         let (space, by, pools) = (&self.space, &self.by, &self.want.pools);
         match &self.at {
+            At::Again(seen) => Step::Call(grant::take_again(space, by, pools, seen)),
             At::Look => Step::Call(grant::look(space, pools)),
             At::Take(choice) => Step::Call(grant::take(space, by, choice)),
             At::Enqueue => {
@@ -292,7 +322,9 @@ impl Acquire {
             Err(EngineError::Unknown(_)) => match &mut self.at {
                 // Nothing was to be changed, or what was to be can be repeated.
                 At::Look | At::Settle { .. } | At::Done(_) => {}
-                At::Take(_) | At::Enqueue => self.at = At::Settle { end: None, full: false },
+                At::Again(_) | At::Take(_) | At::Enqueue => {
+                    (self.unsure, self.at) = (true, At::Settle { end: None, full: false });
+                }
                 At::Queued(queued) => queued.reread = true,
             },
             // The head that was to be helped is gone, and its ticket with it.
@@ -326,7 +358,7 @@ impl Acquire {
         }
     }
 
-    /// Whether it is at its end, and the engine refused to let it leave what it may have.
+    /// Whether it is at its end, and the engine refused to let it leave what it may have, or has no room for what keeps out what may come late.
     pub fn is_refused(&self) -> bool {
         self.refused
     }
@@ -357,7 +389,9 @@ impl Acquire {
                 None => At::Done(Outcome::Unsure),
             },
             // What these ask has not been asked, or was refused.
-            At::Look | At::Take(_) | At::Enqueue | At::Queued(_) | At::Settle { .. } => At::Done(Outcome::Lost),
+            At::Again(_) | At::Look | At::Take(_) | At::Enqueue | At::Queued(_) | At::Settle { .. } => {
+                At::Done(Outcome::Lost)
+            }
         };
     }
 
@@ -403,7 +437,7 @@ impl Acquire {
         match self.at {
             At::Done(_) | At::Queued(Queued { ended: true, .. }) => {}
             // What these ask has not been asked.
-            At::Look | At::Take(_) | At::Enqueue => self.at = At::Done(end),
+            At::Again(_) | At::Look | At::Take(_) | At::Enqueue => self.at = At::Done(end),
             At::Queued(_) | At::Settle { .. } => {
                 self.at = At::Settle { end: Some(end), full: false };
             }
@@ -412,7 +446,11 @@ impl Acquire {
 
     fn done(&mut self, reply: &TxnReply) {
         match &mut self.at {
-            At::Look => self.looked(reply),
+            At::Again(seen) if reply.held => {
+                let given = seen.given.clone();
+                self.granted(0, &given, reply.revision);
+            }
+            At::Again(_) | At::Look => self.looked(reply),
             At::Take(choice) => {
                 let taken = depth(&reply.replies).map(|at| choice[at].clone());
                 match taken {
@@ -438,21 +476,24 @@ impl Acquire {
                 Asked::Help(pool) => self.read_one(pool, &reply.replies, reply.revision),
                 Asked::Own(..) | Asked::Read => self.read(&reply.replies, reply.revision),
             },
-            At::Settle { end, .. } => {
-                let (end, from) = (end.clone(), reply.replies.len() - self.want.pools.len());
+            At::Settle { end, full } => {
+                let (end, full, from) = (end.clone(), *full, reply.replies.len() - self.want.pools.len());
                 self.read(&reply.replies[from..], reply.revision);
+                self.unsure &= full;
                 self.settled(end);
+                self.refused = self.unsure && !matches!(self.at, At::Done(Outcome::Granted(_)));
             }
             At::Done(_) => {}
         }
     }
 
     fn looked(&mut self, reply: &TxnReply) {
-        if let Some(Reply::Found(found)) = reply.replies.first()
-            && let Some(newer) = keys::newer(found)
-        {
-            self.at = At::Done(Outcome::Newer(newer));
-            return;
+        if let Some(Reply::Found(found)) = reply.replies.first() {
+            if let Some(newer) = keys::newer(found) {
+                self.at = At::Done(Outcome::Newer(newer));
+                return;
+            }
+            self.format = found.first().map_or(0, |entry| entry.modified);
         }
         self.read(&reply.replies[1..], reply.revision);
         self.choose();

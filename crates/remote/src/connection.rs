@@ -24,6 +24,14 @@ pub trait Connection: Send + Sync {
         self.txn(txn)
     }
 
+    /// As [`Engine::glance`].
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    fn glance(&self, txn: &Txn, most: Duration) -> Result<TxnReply, EngineError> {
+        self.txn_within(txn, most)
+    }
+
     /// As [`Engine::grant`].
     ///
     /// # Errors
@@ -56,8 +64,8 @@ pub trait Connection: Send + Sync {
     /// As [`EngineError`] has it.
     fn watch(&self, keys: &[Keys], from: Revision) -> Result<News, EngineError>;
 
-    /// The bytes of its database, and how many there may be (0: not said); `None`: it does not say that.
-    fn size(&self) -> Option<(u64, u64)> {
+    /// The bytes of its database, and how many there may be (0: not said); `None`: it does not say that, or not within that time.
+    fn size(&self, _most: Duration) -> Option<(u64, u64)> {
         None
     }
 
@@ -87,6 +95,10 @@ impl Engine for Link {
 
     fn txn_within(&self, txn: &Txn, most: Duration) -> Result<TxnReply, EngineError> {
         self.0.txn_within(txn, most)
+    }
+
+    fn glance(&self, txn: &Txn, most: Duration) -> Result<TxnReply, EngineError> {
+        self.0.glance(txn, most)
     }
 
     fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError> {

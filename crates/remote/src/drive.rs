@@ -47,6 +47,9 @@ pub const GRACE: Duration = Duration::from_millis(500);
 /// How long one that has no more time waits for the engine to say whether it has got units.
 pub const LAST_WORDS: Duration = Duration::from_secs(3);
 
+/// How many transactions what can be had at once takes, if others come between once. One that loses more often waits, though it is in no line.
+const AT_ONCE: u32 = 6;
+
 /// The time until then in which an answer is waited for.
 pub fn answers_until(until: Option<Instant>) -> Duration {
     until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()).max(GRACE))
@@ -71,7 +74,7 @@ pub fn acquire<E: Engine>(
 ) -> Result<Outcome, DriveError> {
     let (mut watch, mut help_at, mut over) = (None, None, false);
     let mut leaving: Option<Instant> = None;
-    let (mut unanswered, mut in_line) = (false, false);
+    let (mut unanswered, mut in_line, mut asked) = (false, false, 0);
     loop {
         if !over && around.is_over() {
             over = true;
@@ -82,7 +85,7 @@ pub fn acquire<E: Engine>(
             }
         }
         in_line |= machine.place().is_some();
-        if leaving.is_none() && (in_line || unanswered) && around.gives_up() {
+        if leaving.is_none() && (in_line || unanswered || asked >= AT_ONCE) && around.gives_up() {
             leaving = Some(Instant::now() + LAST_WORDS);
             machine.cancel();
         }
@@ -91,6 +94,7 @@ pub fn acquire<E: Engine>(
             Step::Done(outcome) => return Ok(outcome),
             Step::Call(txn) => {
                 let answer = engine.txn_within(&txn, around.answers_within());
+                asked += 1;
                 unanswered = matches!(answer, Err(EngineError::Unknown(_)));
                 if let Err(EngineError::Unknown(why)) = &answer {
                     if leaving.is_some() && !machine.wants_units() {
@@ -168,18 +172,18 @@ pub fn release_until<E: Engine>(
     gives_up: impl Fn() -> bool,
 ) -> Result<Vec<u32>, String> {
     loop {
-        match machine.step() {
+        let most = answers_until(until);
+        let answer = match machine.step() {
             release::Step::Done(end) => return end,
-            release::Step::Call(txn) => {
-                let answer = engine.txn_within(&txn, answers_until(until));
-                if let Err(EngineError::Unknown(why)) = &answer
-                    && gives_up()
-                {
-                    return Err(why.clone());
-                }
-                machine.answered(&answer);
-            }
+            release::Step::Call(txn) => engine.txn_within(&txn, most),
+            release::Step::Glance(txn) => engine.glance(&txn, most),
+        };
+        if let Err(EngineError::Unknown(why)) = &answer
+            && gives_up()
+        {
+            return Err(why.clone());
         }
+        machine.answered(&answer);
     }
 }
 

@@ -230,6 +230,15 @@ pub trait Engine {
         self.txn(txn)
     }
 
+    /// Does a transaction that only reads, as one member has it: what it answers may be older than what is there, and it asks no other member. Waits for
+    /// the answer so long at most.
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    fn glance(&self, txn: &Txn, most: Duration) -> Result<TxnReply, EngineError> {
+        self.txn_within(txn, most)
+    }
+
     /// Makes a lease of this time to live; answers the time that the engine gives it.
     ///
     /// # Errors

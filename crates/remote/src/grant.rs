@@ -3,6 +3,7 @@
 //! | | if | then |
 //! |---|---|---|
 //! | [`take`] | in the first pool where nobody waits and the permits are free | holds them |
+//! | [`take_again`] | the same of the first pool alone, as it was seen before | the same; otherwise reads as [`look`] |
 //! | [`enqueue`] | all pools are as known | has a ticket in each: one place, at one revision |
 //! | [`give`] | all tickets of a waiter are there, and the permits are free | it holds them, and has no ticket. By itself, or by a helper |
 //! | [`hand_over`] | the same, and the permit is the giver's | the same, and the permit was never free |
@@ -24,7 +25,7 @@
 
 use crate::engine::{Compare, Entry, Keys, LeaseId, Op, Revision, Test, Txn};
 use crate::keys::{self, Holder, Object, Part, Space, Ticket, Who};
-use crate::view::Given;
+use crate::view::{Given, Seen};
 use serde::{Deserialize, Serialize};
 
 /// The most pools of a choice: each has a part in a transaction, of which an engine takes [`MOST_OPS`](crate::engine::MOST_OPS).
@@ -78,13 +79,10 @@ pub fn look(space: &Space, pools: &[String]) -> Txn {
 
 /// Takes the first of these that is free and not waited for. The depth of the first `true` among the answers says which one.
 pub fn take(space: &Space, by: &Attempt, choice: &[Permits]) -> Txn {
-    let one = |permits: &Permits| {
-        let mut when = vec![
-            Compare { keys: space.queue(&permits.pool), is: Test::Absent },
-            is(space.size(&permits.pool), Test::Modified(permits.size)),
-        ];
-        when.extend(free(space, permits));
-        Txn { when, then: puts(space, permits, by), otherwise: vec![] }
+    let one = |permits: &Permits| Txn {
+        when: unwaited(space, permits).collect(),
+        then: puts(space, permits, by),
+        otherwise: vec![],
     };
     let mut all = Txn::default();
     for permits in choice.iter().rev() {
@@ -92,6 +90,22 @@ pub fn take(space: &Space, by: &Attempt, choice: &[Permits]) -> Txn {
         all = Txn { otherwise, ..one(permits) };
     }
     Txn { when: vec![is(space.fence(&by.id), Test::Absent)], then: vec![Op::Txn(all)], otherwise: vec![] }
+}
+
+/// Takes what was given back to the first of these pools, if that is as it was, the permits are free and nobody waits; otherwise looks.
+pub fn take_again(space: &Space, by: &Attempt, pools: &[String], seen: &Seen) -> Txn {
+    let pool = pools.first().cloned().unwrap_or_default();
+    let permits = Permits { pool, size: seen.object.modified, given: seen.given.clone() };
+    let mut when = vec![is(space.fence(&by.id), Test::Absent), is(space.format(), Test::Modified(seen.format))];
+    when.extend(unwaited(space, &permits));
+    Txn { when, then: puts(space, &permits, by), otherwise: look(space, pools).then }
+}
+
+/// Nobody waits, the pool is as it is known, and the permits are free.
+fn unwaited<'a>(space: &'a Space, permits: &'a Permits) -> impl Iterator<Item = Compare> + 'a {
+    let queue = Compare { keys: space.queue(&permits.pool), is: Test::Absent };
+    let size = is(space.size(&permits.pool), Test::Modified(permits.size));
+    [queue, size].into_iter().chain(free(space, permits))
 }
 
 fn free<'a>(space: &'a Space, permits: &'a Permits) -> impl Iterator<Item = Compare> + 'a {
@@ -235,8 +249,8 @@ pub fn head(space: &Space, pool: &str) -> Vec<Op> {
     vec![Op::First(space.queue(pool)), Op::Get(Keys::One(space.size(pool)))]
 }
 
-/// Sees to it that nothing of an attempt can happen any more, reads what it has, and with `leave` gives up its place. A `full` engine does nothing
-/// later, and takes no fence.
+/// Sees to it that nothing of an attempt can happen any more, reads what it has, and with `leave` gives up its place. A `full` engine takes no fence: what
+/// it answered it does not do later, what it never answered it may.
 pub fn settle(space: &Space, by: &Attempt, pools: &[String], leave: bool, full: bool) -> Txn {
     let fence = Op::Put { key: space.fence(&by.id), value: vec![], lease: Some(by.lease) };
     let mut ops = if full { vec![] } else { vec![fence] };
@@ -285,6 +299,7 @@ pub fn forget(space: &Space, pool: &str, id: &str) -> Txn {
 mod tests {
     use super::*;
     use crate::engine::MOST_OPS;
+    use crate::view::Known;
 
     #[test]
     fn the_largest_of_each_fit_what_an_engine_allows() {
@@ -297,6 +312,8 @@ mod tests {
         let (mutexes, sems) = (all_of(Given::Mutex { owner_died: false }), all_of(Given::Units { rest: 1 }));
         let indices: Vec<u32> = (0..MOST_AT_ONCE).collect();
         let many = permits(&pools[0], Given::Permits(indices.clone()));
+        let object = Known { what: Object::Pool { permits: MOST_AT_ONCE }, created: 1, modified: 1 };
+        let seen = Seen { object, format: 1, given: Given::Permits(indices.clone()) };
         let own = Own { pool: pools[0].clone(), token: 1, end: End::Finished };
         let waiter = |pools: &[String]| Waiter { by: by.clone(), pools: pools.to_vec(), since: 1 };
         let all = [
@@ -305,6 +322,7 @@ mod tests {
             take(&space, &by, &mutexes),
             take(&space, &by, &sems),
             take(&space, &by, std::slice::from_ref(&many)),
+            take_again(&space, &by, &pools, &seen),
             enqueue(&space, &by, &pools, &vec![1; pools.len()], 1),
             give(&space, &waiter(&pools), &mutexes[0], &pools),
             give(&space, &waiter(&pools), &sems[0], &pools),

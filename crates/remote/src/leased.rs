@@ -112,14 +112,22 @@ impl Leased {
 
     /// Asks once more of each; answers whether there is one left, and what came last.
     fn round(&self) -> (bool, Tied) {
-        let (mut ends, mut came) = (std::mem::take(&mut lock(&self.loose).ends), Tied::Known);
-        ends.retain_mut(|asks| {
-            // What does not answer to one does not answer to the next.
-            if came != Tied::Silent {
-                came = asks(self);
+        let (all, mut came) = (std::mem::take(&mut lock(&self.loose).ends), Tied::Known);
+        let (mut ends, mut last) = (Vec::new(), None);
+        for mut asks in all {
+            // What does not answer to one does not answer to the next, as a rule: that is the first to be asked then.
+            if came == Tied::Silent {
+                ends.push(asks);
+                continue;
             }
-            came != Tied::Known
-        });
+            came = asks(self);
+            match came {
+                Tied::Known => {}
+                Tied::Refused => ends.push(asks),
+                Tied::Silent => last = Some(asks),
+            }
+        }
+        ends.extend(last);
         let mut loose = lock(&self.loose);
         ends.append(&mut loose.ends);
         loose.ends = ends;

@@ -6,11 +6,12 @@ use crate::error::RemoteError;
 use crate::grant::End;
 use crate::leased::Leased;
 use crate::pulse::{Hold, Loss};
-use crate::session::{Session, Won};
+use crate::session::{Back, Session, Won, is_waited_for};
+use crate::view::Seen;
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A fencing token: larger with each grant of a permit. What a holder writes to is given it, and refuses one that is smaller than the largest it has
 /// seen: so a holder that was stopped, and is not one any more, changes nothing.
@@ -51,6 +52,11 @@ pub struct Permit {
     pool: String,
     grant: Grant,
     end: End,
+    /// What its program may try for when it has been given back.
+    seen: Option<Seen>,
+    /// It had a place in line.
+    waited: bool,
+    since: Instant,
     /// There is nothing to give back any more.
     void: bool,
 }
@@ -61,20 +67,20 @@ impl Permit {
     /// # Errors
     /// `System`: then it is given back.
     pub(crate) fn new(session: &Arc<Session>, won: Won, pool: String) -> Result<Permit, RemoteError> {
-        let Won { grant, object, leased } = won;
+        let Won { grant, object, seen, waited, leased } = won;
         let space = &session.site.space;
         let keys = grant.indices.iter().map(|index| Keys::One(space.held(&pool, *index))).collect();
         let hold = match leased.pulse.holds(keys, grant.token) {
             Ok(hold) => hold,
             Err(source) => {
                 // Nobody has seen it: a mutex is as its last holder left it.
-                let _ = session.give_back(&leased, &pool, &grant, End::of(object, !grant.owner_died));
+                let _ = session.give_back(&leased, Back::unused(&pool, &grant, End::of(object, !grant.owner_died)));
                 return Err(RemoteError::System { held: session.site.name(&pool), source });
             }
         };
         session.link()?.0.attend(Arc::downgrade(&hold));
-        let (session, end) = (Arc::clone(session), End::of(object, false));
-        Ok(Permit { session, leased, hold, pool, grant, end, void: false })
+        let (session, end, since) = (Arc::clone(session), End::of(object, false), Instant::now());
+        Ok(Permit { session, leased, hold, pool, grant, end, seen, waited, since, void: false })
     }
 
     /// Whether it is certainly still held: the token to hand on. No I/O, and no other thread is waited for: it compares this machine's clock with
@@ -137,11 +143,13 @@ impl Permit {
             // The others of several are there still, and so may all be if the lease goes on: the token tells. Its holder was told that it is lost, and
             // may not have finished.
             if why != Loss::Inherited && !self.leased.pulse.is_over() {
-                let _ = self.session.give_back(&self.leased, &self.pool, &self.grant, End::Left);
+                let _ = self.session.give_back(&self.leased, Back::unused(&self.pool, &self.grant, End::Left));
             }
             return Err(lost(why));
         }
-        match self.session.give_back(&self.leased, &self.pool, &self.grant, self.end)? {
+        let (seen, waited_for) = (self.seen.take(), is_waited_for(self.waited, self.since));
+        let back = Back { pool: &self.pool, grant: &self.grant, end: self.end, seen, waited_for };
+        match self.session.give_back(&self.leased, back)? {
             false => Ok(()),
             true => Err(lost(self.check().err().unwrap_or(Loss::TakenAway))),
         }

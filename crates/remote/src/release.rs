@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   give back, if nobody waits --- done ------------------------------------> end
-//!       | somebody waits
+//!       | somebody waits     ^ none, where it began so
 //!   head's ticket, n = 1 ------- hand over --- done, or given back ---------> next permit, or end
 //!       | none, or it wants several, or the permit is beyond the pool's size
 //!   give back ---------------------------------------------------------------> end
@@ -11,17 +11,23 @@
 //! A hand-over is one transaction: the permit is never free, so nobody overtakes the head. One that fails gives the permit back in the same
 //! transaction, and the head takes it, or is helped ([`acquire`](crate::acquire), I6). Each step compares that the permit's token is the
 //! giver's, so all can be repeated when an answer is lost, and a permit that another process holds by now is left alone.
+//!
+//! **The head may be an old one.** Where it is likely that somebody waits, the head is read first, as one member has it: no other is asked for that, and
+//! nothing synced, so a hand-over costs one write. What that member has not heard of yet is told by the conditions of the hand-over, or by those of the
+//! first step; and a head that is there still is the head, since tickets come behind it only.
 
-use crate::engine::{EngineError, Op, Reply, Txn, TxnReply};
+use crate::engine::{EngineError, Op, Reply, Revision, Txn, TxnReply};
 use crate::grant::{self, End, Own, Permits, Waiter};
 use crate::keys::{self, Object, Space};
-use crate::view::Given;
+use crate::view::{Given, Seen};
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Have the engine do this, and tell what came of it.
     Call(Txn),
+    /// The same of what only reads: it may be old ([`Engine::glance`](crate::engine::Engine::glance)).
+    Glance(Txn),
     /// It is over: these permits were another's by then, or the engine refused.
     Done(Result<Vec<u32>, String>),
 }
@@ -29,6 +35,8 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum At {
     Unwaited,
+    /// Likely waited for.
+    Glance,
     Head,
     HandOver(Waiter, Permits),
     GiveBack,
@@ -45,14 +53,16 @@ pub struct Release {
     lost: Vec<u32>,
     /// An answer was lost: what is not there any more may have been given back.
     unsure: bool,
+    /// When all was given back, and nobody waited.
+    freed: Option<Revision>,
     at: At,
 }
 
 impl Release {
     /// A machine that begins. `waited_for`: it is likely that somebody waits.
     pub fn new(space: Space, own: Own, indices: Vec<u32>, waited_for: bool) -> Release {
-        let at = if waited_for { At::Head } else { At::Unwaited };
-        Release { space, own, left: indices, lost: vec![], unsure: false, at }
+        let at = if waited_for { At::Glance } else { At::Unwaited };
+        Release { space, own, left: indices, lost: vec![], unsure: false, freed: None, at }
     }
 
     /// What to do next. The same, until the machine is told something.
@@ -60,6 +70,7 @@ impl Release {
         let (space, own) = (&self.space, &self.own);
         match &self.at {
             At::Unwaited => Step::Call(grant::give_back_unless_waited_for(space, own, &self.left)),
+            At::Glance => Step::Glance(Txn::of(grant::head(space, &own.pool))),
             At::Head => Step::Call(Txn::of(grant::head(space, &own.pool))),
             At::HandOver(to, permit) => Step::Call(grant::hand_over(space, to, own, permit)),
             At::GiveBack => Step::Call(self.giving_back()),
@@ -89,6 +100,18 @@ impl Release {
         }
     }
 
+    /// What may be tried for next, of what was seen when it was granted: `None` if somebody waited, it was lost, or the next holder is to be warned.
+    pub fn freed(&self, seen: Seen) -> Option<Seen> {
+        let (at, mut object) = (self.freed?, seen.object);
+        if let Object::Mutex { taken } = &mut object.what {
+            if self.own.end == End::Left {
+                return None;
+            }
+            (*taken, object.modified) = (false, at);
+        }
+        Some(Seen { object, ..seen })
+    }
+
     /// Whether the engine refused.
     pub fn is_refused(&self) -> bool {
         matches!(self.at, At::Done(Err(_)))
@@ -103,7 +126,15 @@ impl Release {
 
     fn done(&mut self, reply: &TxnReply) {
         match &self.at {
-            At::Unwaited if reply.held => self.end(),
+            At::Unwaited if reply.held => {
+                self.freed = Some(reply.revision);
+                self.end();
+            }
+            At::Glance => {
+                let next = self.next(&reply.replies);
+                // One that came since is seen by the condition.
+                self.at = if matches!(next, At::GiveBack) { At::Unwaited } else { next };
+            }
             At::Unwaited | At::Head => self.at = self.next(&reply.replies),
             At::HandOver(_, permit) => {
                 let index = permit.given.indices()[0];

@@ -26,10 +26,12 @@ use crate::pulse::{Loss, now};
 use crate::release::Release;
 use crate::site::Site;
 use crate::tube_end::TubeEnd;
+use crate::view::Seen;
 use chappe_plat::process;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long an operation may take to find the engine, where it is to wait for nothing else.
@@ -84,7 +86,12 @@ pub struct Session {
     pub site: Site,
     who: Who,
     leases: Leases,
+    /// What it gave back last of each pool, if nobody waited.
+    seen: Mutex<BTreeMap<String, Seen>>,
 }
+
+/// How many pools are remembered: a program that uses more looks again.
+const MOST_SEEN: usize = 1024;
 
 impl Drop for Session {
     fn drop(&mut self) {
@@ -101,15 +108,48 @@ pub struct Won {
     pub grant: Grant,
     /// What it is of.
     pub object: Object,
+    /// What may be tried for when it has been given back.
+    pub seen: Option<Seen>,
+    /// It had a place in line.
+    pub waited: bool,
     /// The lease.
     pub leased: Arc<Leased>,
+}
+
+/// How long what is held is held until it is likelier than not that a look for one who waits is worth it: it takes a twentieth of that.
+const LONG: Duration = Duration::from_millis(20);
+
+/// What is given back.
+pub struct Back<'a> {
+    /// Of which pool.
+    pub pool: &'a str,
+    /// What was granted.
+    pub grant: &'a Grant,
+    /// How its holder ended.
+    pub end: End,
+    /// What may be tried for then.
+    pub seen: Option<Seen>,
+    /// It is likely that somebody waits.
+    pub waited_for: bool,
+}
+
+impl<'a> Back<'a> {
+    /// What nobody has had.
+    pub fn unused(pool: &'a str, grant: &'a Grant, end: End) -> Back<'a> {
+        Back { pool, grant, end, seen: None, waited_for: false }
+    }
+}
+
+/// Whether somebody likely waits for what was held since then.
+pub fn is_waited_for(waited: bool, since: Instant) -> bool {
+    waited || since.elapsed() >= LONG
 }
 
 impl Session {
     /// One that has no lease yet.
     pub fn new(link: Link, site: Site, ttl: Duration, label: &str) -> Session {
         let (link, leases) = (ManuallyDrop::new(link), Leases::new(ttl));
-        Session { link, process: process::incarnation(), site, who: here::who(label), leases }
+        Session { link, process: process::incarnation(), site, who: here::who(label), leases, seen: Mutex::default() }
     }
 
     /// The engine.
@@ -165,6 +205,7 @@ impl Session {
             if want.n == 1 { all } else { format!("{} of {all}", want.n) }
         };
         let mut was_in_line = false;
+        let mut seen = want.pools.first().and_then(|pool| self.seen().remove(pool));
         loop {
             // One that had a place in line waits for the engine, too.
             let ends = if was_in_line { until } else { until.into_iter().chain([contact]).min() };
@@ -185,7 +226,7 @@ impl Session {
             };
             let by = leased.attempt(&self.who);
             let id = by.id.clone();
-            let mut machine = Acquire::new(self.site.space.clone(), by, want.clone());
+            let mut machine = Acquire::new(self.site.space.clone(), by, want.clone()).remembering(seen.take());
             let around = Around { interrupt, ..Around::new(&leased, until, until) };
             let came = drive::acquire(link, &self.site.space, &want.pools, &mut machine, &around);
             was_in_line |= machine.place().is_some();
@@ -197,20 +238,21 @@ impl Session {
             }
             let name = |at: usize| self.site.name(&want.pools[at]);
             let silent = around.silent.take();
-            return Err(match came {
+            let loose = match &came {
+                Ok(Outcome::Unsure) | Err(DriveError::Silent(_)) => true,
+                Ok(Outcome::Granted(_) | Outcome::Lost) | Err(DriveError::Over) => false,
+                Ok(_) => machine.is_refused(),
+            };
+            let error = match came {
                 // Of a unit there is nothing that could be lost.
                 Ok(Outcome::Granted(grant)) if grant.indices.is_empty() || !leased.pulse.is_over() => {
                     let object = machine.views()[grant.pool].object;
                     let object = object.map_or(Object::Pool { permits: 1 }, |object| object.what);
-                    return Ok(Won { grant, object, leased });
-                }
-                Ok(Outcome::Refused(why)) if machine.is_refused() => {
-                    self.tie_up_attempt(&leased, machine, want.pools.clone());
-                    RemoteError::Refused(why)
+                    let (seen, waited) = (machine.seen(&grant), around.waited.get());
+                    return Ok(Won { grant, object, seen, waited, leased });
                 }
                 Ok(Outcome::Unsure) => {
                     let why = silent.unwrap_or_else(|| leased.pulse.loss().unwrap_or(Loss::Unreachable).to_string());
-                    self.tie_up_attempt(&leased, machine, want.pools.clone());
                     RemoteError::Unsure { what: format!("a unit of {} was taken", wanted()), why }
                 }
                 Ok(Outcome::Lost | Outcome::Granted(_)) | Err(DriveError::Over) => {
@@ -218,14 +260,12 @@ impl Session {
                     leased.has_ended();
                     continue;
                 }
-                Err(DriveError::Silent(why)) => {
-                    self.tie_up_attempt(&leased, machine, want.pools.clone());
-                    RemoteError::Silent { wanted: wanted(), why }
-                }
+                Err(DriveError::Silent(why)) => RemoteError::Silent { wanted: wanted(), why },
                 Ok(Outcome::WouldBlock) => RemoteError::WouldBlock { wanted: wanted() },
                 Ok(Outcome::Cancelled) if around.interrupted.get() => RemoteError::Interrupted { wanted: wanted() },
                 Ok(Outcome::Cancelled) => match silent {
                     Some(why) => RemoteError::Silent { wanted: wanted(), why },
+                    None if !want.wait => RemoteError::WouldBlock { wanted: wanted() },
                     None => RemoteError::Timeout { wanted: wanted(), after: began.elapsed() },
                 },
                 Ok(Outcome::NoPool(at)) if !was_in_line => self.site.unknown(kind, &want.pools[at]),
@@ -234,7 +274,11 @@ impl Session {
                 Ok(Outcome::TooMany(permits)) => RemoteError::TooMany { name: name(0), wanted: want.n, permits },
                 Ok(Outcome::Newer(format)) => self.site.newer(format),
                 Ok(Outcome::Refused(why)) => RemoteError::Refused(why),
-            });
+            };
+            if loose {
+                self.tie_up_attempt(&leased, machine, want.pools.clone());
+            }
+            return Err(error);
         }
     }
 
@@ -242,14 +286,24 @@ impl Session {
     ///
     /// # Errors
     /// `Silent`: the engine does not answer, and is asked on; `Refused`.
-    pub fn give_back(&self, leased: &Arc<Leased>, pool: &str, grant: &Grant, end: End) -> Result<bool, RemoteError> {
+    pub fn give_back(&self, leased: &Arc<Leased>, back: Back<'_>) -> Result<bool, RemoteError> {
         let link = self.link()?;
+        let Back { pool, grant, end, seen, waited_for } = back;
         let own = Own { pool: pool.to_owned(), token: grant.token, end };
-        let mut machine = Release::new(self.site.space.clone(), own, grant.indices.clone(), false);
+        let mut machine = Release::new(self.site.space.clone(), own, grant.indices.clone(), waited_for);
         let until = Instant::now() + PARTING;
         let gives_up = || Instant::now() >= until || leased.pulse.is_over();
         match drive::release_until(link, &mut machine, Some(until), gives_up) {
-            Ok(lost) => Ok(!lost.is_empty()),
+            Ok(lost) => {
+                if let Some(seen) = seen.and_then(|seen| machine.freed(seen)) {
+                    let mut all = self.seen();
+                    if all.len() >= MOST_SEEN {
+                        all.clear();
+                    }
+                    all.insert(pool.to_owned(), seen);
+                }
+                Ok(!lost.is_empty())
+            }
             Err(why) if leased.pulse.is_over() => {
                 // It has gone with the lease.
                 drop(why);
@@ -264,6 +318,11 @@ impl Session {
                 })
             }
         }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
+        // The few lines under the lock do not panic.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tie_up_attempt(&self, leased: &Arc<Leased>, mut machine: Acquire, pools: Vec<String>) {
@@ -388,6 +447,8 @@ struct Around<'a> {
     answers: Option<Instant>,
     interrupt: Interrupt<'a>,
     interrupted: Cell<bool>,
+    /// It has waited in line.
+    waited: Cell<bool>,
     /// It was told to give up.
     left: Cell<bool>,
     unanswered: Cell<bool>,
@@ -397,8 +458,9 @@ struct Around<'a> {
 
 impl<'a> Around<'a> {
     fn new(leased: &'a Leased, until: Option<Instant>, answers: Option<Instant>) -> Around<'a> {
-        let (interrupted, left, unanswered) = (false.into(), false.into(), false.into());
-        Around { leased, until, answers, interrupt: None, interrupted, left, unanswered, silent: RefCell::default() }
+        let (interrupted, waited, left, unanswered) = (false.into(), false.into(), false.into(), false.into());
+        let (interrupt, silent) = (None, RefCell::default());
+        Around { leased, until, answers, interrupt, interrupted, waited, left, unanswered, silent }
     }
 }
 
@@ -423,6 +485,7 @@ impl Circumstances for Around<'_> {
     }
 
     fn waits(&self, _machine: &Acquire) {
+        self.waited.set(true);
         self.silent.take();
     }
 

@@ -1,6 +1,7 @@
 //! A tube that many machines share: a queue of records at the engine, of which each has one receiver.
 
 use crate::connection::News;
+use crate::drive::GRACE;
 use crate::engine::{Compare, Engine, EngineError, Keys, Op, Revision, Test, Txn};
 use crate::error::RemoteError;
 use crate::keys::{self, Object};
@@ -284,7 +285,12 @@ impl Sender {
             };
             if self.unlooked >= LOOK_EACH {
                 // One that does not say it is sent to, and says so then.
-                let size = self.end.session.link().ok().and_then(|link| link.0.size());
+                let most = match patience {
+                    Patience::Now => GRACE,
+                    Patience::For(time) => time.max(GRACE),
+                    Patience::Forever => Duration::MAX,
+                };
+                let size = self.end.session.link().ok().and_then(|link| link.0.size(most));
                 if let Some(full) = size.and_then(nearly_full) {
                     return Err(SendError { sent, unsure: 0, wanted, why: RemoteError::NearlyFull(full) });
                 }

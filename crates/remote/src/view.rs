@@ -30,6 +30,17 @@ pub struct Known {
     pub modified: Revision,
 }
 
+/// What a program knows of a permit that it gave back while nobody waited: the next attempt tries for it before it looks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Seen {
+    /// The pool or mutex.
+    pub object: Known,
+    /// The revision of the namespace's format.
+    pub format: Revision,
+    /// What was given back.
+    pub given: Given,
+}
+
 /// What is given to a waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Given {

@@ -42,6 +42,9 @@ pub struct RangeRequest {
     /// 2: by the revision of creation.
     #[prost(int32, tag = "6")]
     pub sort_target: i32,
+    /// As the member has it that is asked.
+    #[prost(bool, tag = "7")]
+    pub serializable: bool,
     #[prost(bool, tag = "8")]
     pub keys_only: bool,
 }

@@ -107,7 +107,11 @@ impl Etcd {
 
     /// The bytes of its database at an endpoint that answers, and how many there may be (0: not said).
     pub fn size(&self) -> Option<(u64, u64)> {
-        let until = Instant::now() + PATIENCE;
+        self.size_within(PATIENCE)
+    }
+
+    fn size_within(&self, most: Duration) -> Option<(u64, u64)> {
+        let until = Instant::now() + most.min(PATIENCE);
         let status = self.does(move |client| async move { client.first_status(until).await });
         let status = status?.ok()?.ok()?;
         Some((status.db_size.unsigned_abs(), status.db_size_quota.unsigned_abs()))
@@ -370,6 +374,14 @@ impl Engine for Etcd {
         done.unwrap_or_else(|| Err(gone()))
     }
 
+    fn glance(&self, txn: &Txn, most: Duration) -> Result<TxnReply, EngineError> {
+        let (message, patience) = (wire::glance(txn), Patience { each: patience(txn), most });
+        let done = self.does(move |client| async move {
+            client.call::<_, m::TxnResponse>(TXN, message, patience, true).await.map(wire::reply)
+        });
+        done.unwrap_or_else(|| Err(gone()))
+    }
+
     fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError> {
         Engine::grant_within(self, ttl, Duration::MAX)
     }
@@ -425,6 +437,10 @@ impl Connection for Etcd {
         Engine::txn_within(self, txn, most)
     }
 
+    fn glance(&self, txn: &Txn, most: Duration) -> Result<TxnReply, EngineError> {
+        Engine::glance(self, txn, most)
+    }
+
     fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError> {
         Engine::grant(self, ttl)
     }
@@ -445,8 +461,8 @@ impl Connection for Etcd {
         Ok(Box::new(Engine::watch(self, keys, from)?))
     }
 
-    fn size(&self) -> Option<(u64, u64)> {
-        self.size()
+    fn size(&self, most: Duration) -> Option<(u64, u64)> {
+        self.size_within(most)
     }
 
     fn renew(&self, lease: LeaseId, pulse: Weak<Pulse>) {

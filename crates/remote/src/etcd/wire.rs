@@ -36,6 +36,17 @@ pub fn txn(txn: &Txn) -> m::TxnRequest {
     }
 }
 
+/// A transaction that reads what the member that is asked has.
+pub fn glance(from: &Txn) -> m::TxnRequest {
+    let mut message = txn(from);
+    for op in message.success.iter_mut().chain(&mut message.failure) {
+        if let Some(m::Request::Range(range)) = &mut op.request {
+            range.serializable = true;
+        }
+    }
+    message
+}
+
 fn compare(compare: &Compare) -> m::Compare {
     let (key, range_end) = range(&compare.keys);
     let (target, with) = match compare.is {

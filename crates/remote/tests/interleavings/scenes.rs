@@ -41,6 +41,21 @@ fn chooser(faults: Faults) -> World {
     World::new(&[("a", 1), ("b", 0)], &[&[hold(&["a"]), hold(&["a"])], &[hold(&["a", "b"])]], faults)
 }
 
+/// One comes back for what it gave back.
+fn comes_back(faults: Faults) -> World {
+    World::new(&[("a", 1)], &[&[hold(&["a"]), hold(&["a"])], &[hold(&["a"])]], faults)
+}
+
+fn comes_back_for_a_mutex(faults: Faults) -> World {
+    World::of(&[("m", FREE)], &[&[hold(&["m"]), hold(&["m"])], &[hold(&["m"])]], faults)
+}
+
+fn comes_back_to_another_size(faults: Faults) -> World {
+    let clients: [&[Act]; 3] =
+        [&[many("a", 2), many("a", 2)], &[hold(&["a"])], &[Act::Resize("a".into(), 1), Act::Resize("a".into(), 2)]];
+    World::new(&[("a", 2)], &clients, faults)
+}
+
 fn several(faults: Faults) -> World {
     World::new(&[("a", 2)], &[&[many("a", 2)], &[hold(&["a"])], &[many("a", 2)]], faults)
 }
@@ -109,7 +124,7 @@ fn anything(faults: Faults) -> World {
     World::of(&[("m", FREE), ("s", Object::Sem { value: 0 })], &clients, faults)
 }
 
-const NONE: Faults = Faults { lost: 0, late: 0, kills: 0, stops: 0, cuts: 0, breaks: 0, full: 0, refuses: 0 };
+const NONE: Faults = Faults { lost: 0, late: 0, kills: 0, stops: 0, cuts: 0, breaks: 0, full: 0, refuses: 0, old: 0 };
 
 #[test]
 fn one_permit_has_one_holder_although_answers_are_lost() {
@@ -120,6 +135,13 @@ fn one_permit_has_one_holder_although_answers_are_lost() {
 fn three_clients_have_one_permit_in_the_order_of_arrival() {
     search(three_in_line(Faults { cuts: 1, ..NONE }));
     search(one_permit(Faults { kills: 1, ..NONE }));
+}
+
+#[test]
+fn one_that_comes_back_passes_nobody_and_knows_what_the_pool_is() {
+    search(comes_back(Faults { lost: 1, late: 1, old: 1, ..NONE }));
+    search(comes_back_for_a_mutex(Faults { kills: 1, old: 1, ..NONE }));
+    search(comes_back_to_another_size(NONE));
 }
 
 #[test]
@@ -210,7 +232,7 @@ fn a_waiter_for_a_unit_whose_lease_ends_knows_whether_it_has_it() {
 
 #[test]
 fn an_engine_without_room_says_so_and_has_done_it_or_not() {
-    search(one_permit(Faults { full: 1, ..NONE }));
+    search(one_permit(Faults { full: 1, late: 1, ..NONE }));
     search(impatient(Faults { full: 1, ..NONE }));
     search(mutex(Faults { full: 1, ..NONE }));
     search(unit(Faults { full: 1, late: 1, ..NONE }));
@@ -244,8 +266,9 @@ fn scenes_in_which_more_goes_wrong() {
         breaks: u8::from(at == 5),
         full: u8::from(at == 6),
         refuses: u8::from(at == 7),
+        old: u8::from(at == 8),
     };
-    for (scene, fault) in scenes.iter().chain(&others).flat_map(|scene| (0..8).map(move |at| (scene, one(at)))) {
+    for (scene, fault) in scenes.iter().chain(&others).flat_map(|scene| (0..9).map(move |at| (scene, one(at)))) {
         search(scene(fault));
     }
     search(one_permit(Faults { lost: 1, late: 1, kills: 1, ..NONE }));
@@ -255,7 +278,7 @@ fn scenes_in_which_more_goes_wrong() {
 #[test]
 #[ignore = "storm: random walks of larger scenes"]
 fn large_scenes_walked_at_random() {
-    let faults = Faults { lost: 4, late: 4, kills: 2, stops: 3, cuts: 2, breaks: 3, full: 3, refuses: 3 };
+    let faults = Faults { lost: 4, late: 4, kills: 2, stops: 3, cuts: 2, breaks: 3, full: 3, refuses: 3, old: 3 };
     let both = [hold(&["a", "b"]), gives_up(&["b", "c"]), hold(&["c"]), gives_up(&["a", "b", "c"])];
     let other = [many("b", 2), hold(&["b", "a"]), at_once(&["c", "a"]), many("b", 2)];
     let clients: [&[Act]; 6] = [&both, &both, &other, &other, &[hold(&["a"]), hold(&["a"])], &both];

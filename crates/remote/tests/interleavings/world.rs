@@ -4,17 +4,19 @@
 //! yet; what happens between the doing and the answer is what happens after. An answer can be lost, the call be done later, or never.
 
 mod ledger;
+mod news;
 mod seen;
 
 use crate::model::Model;
 use chappe_remote::acquire::{Acquire, Grant, Outcome, Step, Want};
 use chappe_remote::add::{self, Add};
-use chappe_remote::engine::{Change, EngineError, LeaseId, Op, Revision, Txn};
+use chappe_remote::engine::{Change, EngineError, LeaseId, Op, Reply, Revision, Txn};
 use chappe_remote::grant::{self, Attempt, End, Own};
 use chappe_remote::keys::{self, Object, Space, Who};
 use chappe_remote::release::{self, Release};
+use chappe_remote::view::Seen;
 pub use seen::puts;
-use seen::{in_order, is_mutex, keys_of, lacks_units, view};
+use seen::{in_order, is_mutex, lacks_units, view};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What may still go wrong.
@@ -36,6 +38,8 @@ pub struct Faults {
     pub full: u8,
     /// The engine refuses, and does nothing. It is asked again for what a client has left.
     pub refuses: u8,
+    /// A member that is asked for the head of a queue has not heard of it.
+    pub old: u8,
 }
 
 /// What a client does, one after the other.
@@ -86,6 +90,9 @@ struct Client {
     compacted: Revision,
     /// It knows that its deadline has passed.
     over: bool,
+    /// What it may try for next, and when it has given back what it holds.
+    seen: Option<Seen>,
+    holds: Option<Seen>,
 }
 
 /// All of it.
@@ -116,6 +123,8 @@ pub struct World {
 pub enum Move {
     /// Its next step, which is done and answered.
     Goes(usize),
+    /// What is answered is old: nobody waits.
+    GoesOld(usize),
     /// The answer is lost.
     GoesUnanswered(usize),
     /// The engine is full: it does it all the same, or not.
@@ -170,6 +179,8 @@ impl World {
             watch: None,
             compacted: 0,
             over: false,
+            seen: None,
+            holds: None,
         };
         let clients: Vec<Client> = clients.iter().enumerate().map(client).collect();
         clients.iter().for_each(|client| engine.grant(client.lease));
@@ -238,6 +249,11 @@ impl World {
         };
         if calls {
             all.push(Move::Goes(c));
+            if faults.old > 0
+                && matches!(&client.doing, Doing::Releasing(r) if matches!(r.step(), release::Step::Glance(_)))
+            {
+                all.push(Move::GoesOld(c));
+            }
             let asks = client.txn().is_some();
             if asks && faults.lost > 0 {
                 all.push(Move::GoesUnanswered(c));
@@ -262,6 +278,15 @@ impl World {
     pub fn make(&mut self, step: Move) {
         match step {
             Move::Goes(c) => self.goes(c, true),
+            Move::GoesOld(c) => {
+                self.faults.old -= 1;
+                let txn = self.clients[c].txn().expect("it asks");
+                let mut answer = self.engine.clone().txn(&txn).0;
+                if let Ok(answer) = &mut answer {
+                    answer.replies[0] = Reply::Found(vec![]);
+                }
+                self.clients[c].told(&answer);
+            }
             Move::GoesUnanswered(c) => {
                 self.faults.lost -= 1;
                 self.untold = true;
@@ -369,7 +394,7 @@ impl World {
                 let id = keys::attempt(client.lease, client.attempts);
                 let by = Attempt { id, lease: client.lease, who: Who::default() };
                 client.watch = None;
-                client.doing = Doing::Acquiring(Acquire::new(space, by, want));
+                client.doing = Doing::Acquiring(Acquire::new(space, by, want).remembering(client.seen.take()));
             }
             (Doing::Next, Some(Act::Force(pool, index))) => {
                 self.forced = true;
@@ -420,7 +445,7 @@ impl World {
                     self.catch_up(c, from);
                 }
                 // Its user is told, and what it may have left is a loose end.
-                Step::Done(Outcome::Refused(_)) if machine.is_refused() => machine.again(),
+                Step::Done(_) if machine.is_refused() => machine.again(),
                 Step::Done(outcome) => self.ended(c, outcome),
                 Step::Call(_) => {}
             },
@@ -440,6 +465,7 @@ impl World {
                 if let release::Step::Done(lost) = release.step() {
                     let certain = client.certain && !self.forced && !(lost.is_err() && self.was_full);
                     assert!(!certain || lost == Ok(vec![]), "client {c} lost {lost:?} within its deadline");
+                    client.seen = client.holds.take().and_then(|seen| release.freed(seen));
                     client.next_act();
                     if lost.is_err() {
                         self.leaves(c);
@@ -501,6 +527,9 @@ impl World {
         }
         match outcome {
             Outcome::Granted(grant) => {
+                let Doing::Acquiring(machine) = &client.doing else { return };
+                // What is remembered is of the pool that is tried for.
+                client.holds = machine.seen(&grant).filter(|_| grant.pool == 0);
                 let pool = &want.pools[grant.pool];
                 let units = self.engine.entries.contains_key(&space().got(pool, &grant.id));
                 assert!(units || !client.certain || grant.indices.len() == want.n as usize, "client {c} has {grant:?}");
@@ -550,45 +579,6 @@ impl World {
         }
         self.spread(&changes);
         answer
-    }
-
-    /// What a watch from this revision on has already missed.
-    fn catch_up(&mut self, c: usize, from: Revision) {
-        // The model keeps no history: a watch begins as the machine wants it, right after what it read.
-        let Some(Act::Hold(want, _)) = self.clients[c].acts.front().cloned() else { return };
-        for (at, pool) in want.pools.iter().enumerate() {
-            let of = |entry: &&chappe_remote::engine::Entry| entry.modified >= from;
-            let news: Vec<Change> =
-                self.engine.found(&space().pool(pool)).filter(of).cloned().map(Change::Put).collect();
-            let Doing::Acquiring(machine) = &self.clients[c].doing else { return };
-            let there = &machine.views()[at];
-            let gone = keys_of(there, pool).into_iter().filter(|key| !self.engine.entries.contains_key(key));
-            let gone: Vec<Change> = gone.map(|key| Change::Deleted { key, at: self.engine.revision }).collect();
-            // What came and went meanwhile.
-            let own = |change: &&Change| change.revision() >= from && space().pool(pool).have(change.key());
-            let spent: Vec<Change> = self.spent.values().filter(own).cloned().collect();
-            let spent = spent.into_iter().filter(|change| !news.contains(change));
-            let mut all = [gone, news.clone(), spent.collect()].concat();
-            all.sort_by_key(Change::revision);
-            if let Some(watch) = &mut self.clients[c].watch
-                && !all.is_empty()
-            {
-                watch[at].push_back(all);
-            }
-        }
-    }
-
-    fn spread(&mut self, changes: &[Change]) {
-        for client in &mut self.clients {
-            let (Some(watch), Some(Act::Hold(want, _))) = (&mut client.watch, client.acts.front()) else { continue };
-            for (at, pool) in want.pools.iter().enumerate() {
-                let own = space().pool(pool);
-                let of: Vec<Change> = changes.iter().filter(|change| own.have(change.key())).cloned().collect();
-                if !of.is_empty() {
-                    watch[at].push_back(of);
-                }
-            }
-        }
     }
 
     /// Whether it waits for units of semaphores alone, which nobody adds.
@@ -676,7 +666,7 @@ impl Client {
                 _ => None,
             },
             Doing::Releasing(release) => match release.step() {
-                release::Step::Call(txn) => Some(txn),
+                release::Step::Call(txn) | release::Step::Glance(txn) => Some(txn),
                 release::Step::Done(_) => None,
             },
             Doing::Adding(add) => match add.step() {

@@ -3,7 +3,7 @@
 
 use crate::model::Model;
 use chappe_remote::connection::{Connection, News as Stream};
-use chappe_remote::engine::{Change, EngineError, Keys, LeaseId, News, Revision, Txn, TxnReply, Watch};
+use chappe_remote::engine::{Change, EngineError, Entry, Keys, LeaseId, News, Op, Revision, Txn, TxnReply, Watch};
 use chappe_remote::keys::{self, Holder, Space};
 use chappe_remote::pulse::{Hold, Pulse};
 use chappe_remote::site::Site;
@@ -34,12 +34,19 @@ struct State {
     last: Option<usize>,
     /// What leases get, if that is another time than was asked for.
     ttl: Option<Duration>,
-    /// Transactions that were done.
+    /// Transactions that were done, and glances.
     calls: usize,
+    glances: usize,
+    /// Before so many transactions that compare something, somebody else changes the object that they are about.
+    churns: usize,
     /// It lets those wait that ask for a lease, and so many do.
     holds_grants: (bool, usize),
     /// The bytes of its database, and how many there may be.
     size: Option<(u64, u64)>,
+    /// How long the last one would wait that asked for that.
+    sized: Option<Duration>,
+    /// It says nothing of transactions that read or write such a key.
+    mute: Option<String>,
     /// The threads that asked for a transaction.
     callers: Vec<ThreadId>,
 }
@@ -67,8 +74,12 @@ impl Fake {
             last: None,
             ttl: None,
             calls: 0,
+            glances: 0,
+            churns: 0,
             holds_grants: (false, 0),
             size: None,
+            sized: None,
+            mute: None,
             callers: vec![],
         };
         Arc::new_cyclic(|own| Fake { own: own.clone(), state: Mutex::new(state), changed: Condvar::new() })
@@ -135,6 +146,19 @@ impl Fake {
         self.state().calls
     }
 
+    pub fn glances(&self) -> usize {
+        self.state().glances
+    }
+
+    /// Somebody writes the size of each object that is there before each of so many transactions that compare something.
+    pub fn churns(&self, times: usize) {
+        self.state().churns = times;
+    }
+
+    pub fn churned(&self) -> usize {
+        self.state().churns
+    }
+
     /// The engine ends all leases that there are, and `tells`, or not yet, those whose they are.
     pub fn ends_leases(&self, tells: bool) {
         let mut state = self.state();
@@ -162,7 +186,14 @@ impl Fake {
     /// Deletes keys, as `release --force` and others do.
     pub fn deletes(&self, keys: Keys) {
         let mut state = self.state();
-        let (_, changes) = state.model.txn(&Txn::of(vec![chappe_remote::engine::Op::Delete(keys)]));
+        let (_, changes) = state.model.txn(&Txn::of(vec![Op::Delete(keys)]));
+        self.change(state, changes);
+    }
+
+    /// Writes a key.
+    pub fn puts(&self, key: String, value: &[u8]) {
+        let mut state = self.state();
+        let (_, changes) = state.model.txn(&Txn::of(vec![Op::Put { key, value: value.to_vec(), lease: None }]));
         self.change(state, changes);
     }
 
@@ -192,6 +223,16 @@ impl Fake {
     /// It is silent after so many more transactions: the last is done, and its answer is lost.
     pub fn is_silent_after(&self, transactions: usize) {
         self.state().last = Some(transactions);
+    }
+
+    /// How long the last one would have waited that asked for the size.
+    pub fn sized(&self) -> Option<Duration> {
+        self.state().sized
+    }
+
+    /// It does nothing, and says nothing, of an object from now on.
+    pub fn is_mute_about(&self, object: &str) {
+        self.state().mute = Some(space().held(object, 0));
     }
 
     /// Its database has so many bytes of those that it may have.
@@ -234,7 +275,8 @@ impl Connection for Fake {
         if !state.callers.contains(&caller) {
             state.callers.push(caller);
         }
-        if state.silent {
+        let mute = |key: &String| txn.when.iter().any(|compare| compare.keys == Keys::One(key.clone()));
+        if state.silent || state.mute.as_ref().is_some_and(mute) {
             return Err(self.unanswered(state));
         }
         match &mut state.refuses {
@@ -243,6 +285,15 @@ impl Connection for Fake {
             None => {}
         }
         state.calls += 1;
+        if state.churns > 0 && !txn.when.is_empty() {
+            state.churns -= 1;
+            let sizes = state.model.entries.values().filter(|entry| entry.key.ends_with("/size"));
+            let put = |entry: &Entry| Op::Put { key: entry.key.clone(), value: entry.value.clone(), lease: None };
+            let again = Txn::of(sizes.map(put).collect());
+            let changes = state.model.txn(&again).1;
+            self.change(state, changes);
+            state = self.state();
+        }
         let (reply, changes) = state.model.txn(txn);
         let lost = match &mut state.last {
             Some(left) => {
@@ -256,6 +307,17 @@ impl Connection for Fake {
         }
         self.change(state, changes);
         if lost { Err(EngineError::Unknown("the answer is lost".into())) } else { reply }
+    }
+
+    fn glance(&self, txn: &Txn, _most: Duration) -> Result<TxnReply, EngineError> {
+        let mut state = self.state();
+        if state.silent {
+            return Err(self.unanswered(state));
+        }
+        state.glances += 1;
+        let (reply, changes) = state.model.txn(txn);
+        assert!(changes.is_empty(), "a glance changes nothing");
+        reply
     }
 
     fn grant(&self, ttl: Duration) -> Result<(LeaseId, Duration), EngineError> {
@@ -304,8 +366,10 @@ impl Connection for Fake {
         Ok(Box::new(FakeWatch { fake: self.own.upgrade().unwrap(), keys: keys.to_vec(), told, part: 0 }))
     }
 
-    fn size(&self) -> Option<(u64, u64)> {
-        self.state().size
+    fn size(&self, most: Duration) -> Option<(u64, u64)> {
+        let mut state = self.state();
+        state.sized = Some(most);
+        state.size
     }
 
     fn renew(&self, lease: LeaseId, pulse: Weak<Pulse>) {

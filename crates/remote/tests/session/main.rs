@@ -5,7 +5,12 @@ mod fake;
 mod model;
 mod tubes;
 
-use chappe_remote::engine::Keys;
+use chappe_remote::acquire::{Acquire, Of, Outcome, Want};
+use chappe_remote::connection::Link;
+use chappe_remote::drive::{self, Circumstances};
+use chappe_remote::engine::{Keys, LeaseId};
+use chappe_remote::grant::Attempt;
+use chappe_remote::keys;
 use chappe_remote::{Guard, LockError, Loss, Mutex, Patience, Permit, RemoteError, acquire_any, acquire_any_until};
 use fake::{Fake, space, waits};
 use std::os::fd::{AsFd, AsRawFd};
@@ -16,6 +21,23 @@ fn rings(held: &impl AsFd, waits: bool) -> bool {
     let mut one = libc::pollfd { fd: held.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry, on our stack.
     unsafe { libc::poll(&raw mut one, 1, if waits { -1 } else { 0 }) > 0 }
+}
+
+/// One whose time is up from the beginning.
+struct NoTime;
+
+impl Circumstances for NoTime {
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn gives_up(&self) -> bool {
+        true
+    }
+
+    fn look_again(&self) -> Duration {
+        Duration::from_secs(1)
+    }
 }
 
 #[test]
@@ -35,9 +57,71 @@ fn a_permit_has_a_token_and_comes_back_and_leaves_nothing_behind() {
     assert_eq!(fake.leases(), 1, "it goes on for the next");
     let calls = fake.calls();
     drop(pool.acquire().unwrap());
-    assert_eq!(fake.calls() - calls, 3, "a look, a take and a release");
+    assert_eq!(fake.calls() - calls, 2, "a take and a release: what it gave back is tried for first");
     drop((lab, pool));
     assert_eq!(fake.leases(), 0, "no program is left that could hold anything");
+}
+
+#[test]
+fn a_permit_that_was_given_back_is_tried_for_first_if_it_is_as_it_was() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let (pool, mutex) = (lab.create_pool("gpu", 2).unwrap(), lab.create_mutex("m").unwrap());
+    let spent = |act: &dyn Fn()| {
+        let calls = fake.calls();
+        act();
+        fake.calls() - calls
+    };
+    let pair = || drop(pool.acquire().unwrap());
+    let locks = || drop(mutex.lock().unwrap());
+    assert_eq!((spent(&pair), spent(&pair), spent(&locks), spent(&locks)), (3, 2, 3, 2));
+    pool.resize(3).unwrap();
+    assert_eq!((spent(&pair), spent(&pair)), (3, 2), "refused, it has looked at once");
+    dies(&fake, &mutex);
+    drop(warned(mutex.lock()));
+    drop(warned(mutex.lock()));
+    let two = || drop(pool.acquire_many(2, Patience::Now).unwrap());
+    assert_eq!((spent(&two), spent(&two)), (3, 2), "as many as are wanted");
+    let other = fake.program().pool("gpu").unwrap();
+    let all = other.acquire_many(3, Patience::Now).unwrap();
+    assert!(matches!(pool.try_acquire(), Err(RemoteError::WouldBlock { .. })));
+    drop(all);
+    pair();
+    // Another chappe has come, which knows more.
+    fake.puts(space().format(), br#"{"format":9}"#);
+    assert!(matches!(pool.acquire(), Err(RemoteError::Newer { .. })));
+}
+
+#[test]
+fn a_holder_that_waited_hands_over_by_one_transaction() {
+    let fake = Fake::new();
+    let programs = [fake.program(), fake.program(), fake.program()];
+    let pool = programs[0].create_pool("gpu", 1).unwrap();
+    let first = pool.acquire().unwrap();
+    let second = waits(&programs[1], "gpu", Patience::Forever);
+    fake.until_waiting("gpu", 1);
+    first.release().unwrap();
+    let second = second.join().unwrap().unwrap();
+    let third = waits(&programs[2], "gpu", Patience::Forever);
+    fake.until_waiting("gpu", 1);
+    let (calls, glances) = (fake.calls(), fake.glances());
+    second.release().unwrap();
+    assert!(third.join().unwrap().unwrap().check().is_ok());
+    // The third gives it back, and has asked nothing more to have it.
+    assert_eq!((fake.calls() - calls, fake.glances() - glances), (2, 2));
+}
+
+#[test]
+fn one_that_loses_each_time_ends_when_its_time_is_up() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    lab.create_pool("gpu", 1).unwrap();
+    let by = Attempt { id: keys::attempt(LeaseId(1), 1), lease: LeaseId(1), who: keys::Who::default() };
+    let want = Want { of: Of::Pools, pools: vec!["gpu".into()], n: 1, wait: false };
+    let mut machine = Acquire::new(space(), by, want.clone());
+    fake.churns(1_000);
+    let came = drive::acquire(&Link(fake.clone()), &space(), &want.pools, &mut machine, &NoTime);
+    assert_eq!((came, fake.churned() > 900), (Ok(Outcome::Cancelled), true));
 }
 
 #[test]
@@ -281,17 +365,19 @@ fn a_waiter_whose_lease_ends_begins_anew() {
 #[test]
 fn an_attempt_given_up_unanswered_keeps_nothing_when_the_engine_answers_again() {
     let fake = Fake::new();
-    let lab = fake.program();
+    let (lab, other) = (fake.program(), fake.program());
     let pool = lab.create_pool("gpu", 1).unwrap();
     drop(pool.acquire().unwrap());
-    // The look is answered, the take is done, and its answer is lost.
-    fake.is_silent_after(2);
-    let said = acquire_any_until(&[&pool], Patience::Forever, Some(&|| fake.silent())).unwrap_err();
-    assert!(matches!(said, RemoteError::Silent { .. }), "{said}");
-    assert!(fake.holder("gpu", 0).is_some());
-    fake.is_silent(false);
-    fake.until(|model| !model.entries.contains_key(&space().held("gpu", 0)));
-    drop(pool.acquire().unwrap());
+    // What it gave back is tried for, or the look is answered and the take is done; its answer is lost.
+    for (pool, last) in [(pool.clone(), 1), (other.pool("gpu").unwrap(), 2)] {
+        fake.is_silent_after(last);
+        let said = acquire_any_until(&[&pool], Patience::Forever, Some(&|| fake.silent())).unwrap_err();
+        assert!(matches!(said, RemoteError::Silent { .. }), "{said}");
+        assert!(fake.holder("gpu", 0).is_some());
+        fake.is_silent(false);
+        fake.until(|model| !model.entries.contains_key(&space().held("gpu", 0)));
+        drop(pool.acquire().unwrap());
+    }
 }
 
 #[test]
@@ -369,6 +455,19 @@ fn loose_ends_of_a_lease_are_tied_up_by_one_thread() {
     let own = std::thread::current().id();
     let callers = fake.callers();
     assert!(callers.len() == 1 && callers[0] != own, "{callers:?}");
+}
+
+#[test]
+fn a_loose_end_that_has_no_answer_keeps_no_other_waiting() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    let permits = ["a", "b"].map(|name| lab.create_pool(name, 1).unwrap().acquire().unwrap());
+    fake.refuses_after(Some(0));
+    drop(permits);
+    fake.is_mute_about("a");
+    fake.refuses_after(None);
+    fake.until(|model| model.found(&space().holders("b")).count() == 0);
+    assert!(fake.holder("a", 0).is_some());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Tubes, as programs have them.
 
 use crate::fake::{Fake, space};
+use chappe_remote::drive::GRACE;
 use chappe_remote::{Loss, Patience, Receiver, Record, RemoteError, Sender, Tube};
 use std::time::Duration;
 
@@ -173,6 +174,8 @@ fn nothing_is_sent_to_an_engine_that_is_nearly_full() {
     let said = sender.send(b"a").unwrap_err();
     assert!(said.sent == 0 && matches!(said.why, RemoteError::NearlyFull(_)), "{said}");
     assert!(said.to_string().contains("80 of 100 bytes"), "{said}");
+    assert!(sender.send_all(&[b"a"], Patience::Now).is_err());
+    assert!(fake.sized() <= Some(GRACE), "one that does not wait asks no longer than an answer may take");
     fake.has(79, 100);
     sender.send(b"b").unwrap();
     drop(sender);
