@@ -30,7 +30,6 @@ use self::files::{all, fresh, is_debug, set_rights, stage, tool};
 use crate::install;
 use crate::run::{Cargo, DIST, root, target};
 use anyhow::{Context, Result, bail, ensure};
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -97,10 +96,9 @@ fn archives(built: &Path, work: &Path, packages: &Path, version: &str, epoch: &s
     for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "CHANGELOG.md"] {
         fs::copy(root().join(file), licences.join(file))?;
     }
-    let linked: BTreeSet<_> =
-        crates::linked(crates::COMMAND)?.into_iter().chain(crates::linked(crates::LIBRARY)?).collect();
-    crates::notices(&linked, &licences)?;
-    let bill = crates::bill(&linked, version, epoch)?;
+    let graph = crates::graph(&[crates::COMMAND, crates::LIBRARY])?;
+    crates::notices(&graph.keys().flatten().cloned().collect(), &licences)?;
+    let bill = crates::bill(&graph, version, epoch)?;
     fs::write(packages.join(format!("chappe-{version}-{}.cdx.json", std::env::consts::ARCH)), bill)?;
     let (tree, debug) = (work.join(&name), work.join("debug").join(&name));
     for old in [&tree, &debug] {

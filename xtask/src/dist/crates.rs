@@ -34,11 +34,38 @@ impl Crate {
     }
 }
 
+/// Crates of others, and which of them each depends on; None: this workspace's, as one.
+pub type Graph = BTreeMap<Option<Crate>, BTreeSet<Crate>>;
+
+/// Adds what `cargo tree` says: before each crate stands how deep it is, and what is below it stands where it comes first.
+fn add(graph: &mut Graph, tree: &str) {
+    let mut above: Vec<Option<Crate>> = Vec::new();
+    for line in tree.lines() {
+        let Some(begin) = line.find(|c: char| !c.is_ascii_digit()) else { continue };
+        above.truncate(line[..begin].parse().unwrap_or(0));
+        let one = Crate::read(line[begin..].trim_end_matches(" (*)"));
+        if let Some(one) = &one {
+            graph.entry(above.last().cloned().flatten()).or_default().insert(one.clone());
+            graph.entry(Some(one.clone())).or_default();
+        }
+        above.push(one);
+    }
+}
+
+/// The crates of others that are linked into these packages, and those that depend on them.
+pub fn graph(each: &[&[&str]]) -> Result<Graph> {
+    let mut graph = Graph::new();
+    for packages in each {
+        let tree = ["-e", "normal,no-proc-macro", "--prefix", "depth", "--locked", "-f", "{p}|{l}"];
+        let out = Cargo::new("tree").args(*packages).args(tree).output()?;
+        add(&mut graph, &String::from_utf8_lossy(&out));
+    }
+    Ok(graph)
+}
+
 /// The crates of others that are linked into these packages.
-pub fn linked(packages: &[&str]) -> Result<BTreeSet<Crate>> {
-    let tree = ["-e", "normal,no-proc-macro", "--prefix", "none", "--no-dedupe", "--locked", "-f", "{p}|{l}"];
-    let out = Cargo::new("tree").args(packages).args(tree).output()?;
-    Ok(String::from_utf8_lossy(&out).lines().filter_map(Crate::read).collect())
+pub fn linked(each: &[&[&str]]) -> Result<BTreeSet<Crate>> {
+    Ok(graph(each)?.into_keys().flatten().collect())
 }
 
 /// Where the source of each crate lies, by cargo's own account.
@@ -114,16 +141,31 @@ pub fn notices(linked: &BTreeSet<Crate>, to: &Path) -> Result<()> {
 }
 
 /// The bill of materials as JSON.
-pub fn bill(crates: &BTreeSet<Crate>, version: &str, epoch: &str) -> Result<String> {
+pub fn bill(graph: &Graph, version: &str, epoch: &str) -> Result<String> {
     let time = tool(Command::new("date").args(["-u", "-d", &format!("@{epoch}"), "+%Y-%m-%dT%H:%M:%SZ"]))?;
     let lock = fs::read_to_string(root().join("Cargo.lock"))?;
-    let each: Vec<String> = crates.iter().map(|one| component(one, &lock)).collect();
+    let each: Vec<String> = graph.keys().flatten().map(|one| component(one, &lock)).collect();
+    let edges: Vec<String> = graph.iter().map(|(one, on)| depends(one.as_ref(), on)).collect();
     Ok(format!(
         "{{\n  \"bomFormat\": \"CycloneDX\",\n  \"specVersion\": \"1.5\",\n  \"version\": 1,\n  \"metadata\": {{\n    \"timestamp\": \
          \"{time}\",\n    \"component\": {{\"type\": \"application\", \"bom-ref\": \"chappe\", \"name\": \"chappe\", \"version\": \
-         \"{version}\", \"licenses\": [{{\"expression\": \"MIT OR Apache-2.0\"}}]}}\n  }},\n  \"components\": [\n{}\n  ]\n}}\n",
-        each.join(",\n")
+         \"{version}\", \"licenses\": [{{\"expression\": \"MIT OR Apache-2.0\"}}]}}\n  }},\n  \"components\": [\n{}\n  ],\n  \
+         \"dependencies\": [\n{}\n  ]\n}}\n",
+        each.join(",\n"),
+        edges.join(",\n")
     ))
+}
+
+/// What a crate is called in a bill, by itself or as what another depends on.
+fn reference(one: &Crate) -> String {
+    format!("pkg:cargo/{}@{}", one.name, one.version)
+}
+
+/// An entry of the graph.
+fn depends(one: Option<&Crate>, on: &BTreeSet<Crate>) -> String {
+    let on: Vec<String> = on.iter().map(|one| format!("\"{}\"", reference(one))).collect();
+    let own = one.map_or("chappe".to_owned(), reference);
+    format!("    {{\"ref\": \"{own}\", \"dependsOn\": [{}]}}", on.join(", "))
 }
 
 /// Names, versions and SPDX expressions have no character that JSON escapes.
@@ -134,7 +176,7 @@ fn component(one: &Crate, lock: &str) -> String {
     let sum = sum.and_then(|package| package.split_once("checksum = \"")?.1.split_once('"'));
     let hashes = sum
         .map_or(String::new(), |(sum, _)| format!(", \"hashes\": [{{\"alg\": \"SHA-256\", \"content\": \"{sum}\"}}]"));
-    let purl = format!("pkg:cargo/{name}@{version}");
+    let purl = reference(one);
     format!(
         "    {{\"type\": \"library\", \"bom-ref\": \"{purl}\", \"name\": \"{name}\", \"version\": \"{version}\", \"purl\": \
          \"{purl}\", \"licenses\": [{{\"expression\": \"{licence}\"}}]{hashes}}}"
@@ -159,8 +201,22 @@ mod tests {
     }
 
     #[test]
+    fn a_bill_says_which_crate_is_there_for_which() {
+        let mut graph = Graph::new();
+        let tree = "0chappe v0.1.0 (/x)|MIT\n1own v0.1.0 (/y)|MIT\n2a v1.0.0|MIT\n3b v1.0.0|MIT\n2c v1.0.0|MIT\n3a v1.0.0|MIT (*)\n1b v1.0.0|MIT\n";
+        add(&mut graph, tree);
+        let entries: Vec<String> = graph.iter().map(|(one, on)| depends(one.as_ref(), on)).collect();
+        let entry = |own: &str, on: &[&str]| {
+            let on: Vec<String> = on.iter().map(|name| format!("\"pkg:cargo/{name}@1.0.0\"")).collect();
+            format!("    {{\"ref\": \"{own}\", \"dependsOn\": [{}]}}", on.join(", "))
+        };
+        let of = |name: &str, on: &[&str]| entry(&format!("pkg:cargo/{name}@1.0.0"), on);
+        assert_eq!(entries, [entry("chappe", &["a", "b", "c"]), of("a", &["b"]), of("b", &[]), of("c", &["a"])]);
+    }
+
+    #[test]
     fn each_linked_crate_has_its_licence_in_the_text() {
-        let crates = linked(LIBRARY).unwrap();
+        let crates = linked(&[LIBRARY]).unwrap();
         let text = licences(&crates).unwrap();
         assert!(crates.iter().any(|one| one.name == "libc"));
         for one in &crates {

@@ -69,7 +69,7 @@ impl Build<'_> {
         let documents = tree.join("usr/share/doc").join(package.name);
         fs::create_dir_all(&documents)?;
         fs::write(documents.join("copyright"), copyright()?)?;
-        notices(&crates::linked(package.linked)?, &documents)?;
+        notices(&crates::linked(&[package.linked])?, &documents)?;
         compress(&documents.join("third-party.txt"))?;
         let changes = documents.join("changelog.Debian");
         fs::write(&changes, self.changes()?)?;

@@ -74,7 +74,7 @@ fn section(package: &Package, whole: &Path, files: &[PathBuf]) -> Result<String>
     for file in ["LICENSE-APACHE", "LICENSE-MIT"] {
         fs::copy(root().join(file), licences.join(file))?;
     }
-    notices(&crates::linked(package.linked)?, &licences)?;
+    notices(&crates::linked(&[package.linked])?, &licences)?;
 
     let mut text = String::new();
     if name != "chappe" {
