@@ -7,19 +7,26 @@ use chappe_plat::Life;
 use chappe_plat::atomic::{Ordering, low_half};
 use chappe_plat::futex::{self, Scope};
 use chappe_plat::life::{Claim, PassOn};
+use chappe_plat::thread::undisturbed;
 
 /// How much is pushed at once.
 const PIECE: usize = 4096;
 
 impl<P: Pipe> Lane<'_, P> {
-    /// Makes the pipe the kernel's for good, with nothing lost, doubled or out of order. The caller owns no end. Any number of threads
-    /// may call it, and be killed in it. Blocks as the crate's head says under "progress".
+    /// Makes the pipe the kernel's for good, with nothing lost, doubled or out of order. The calling thread owns no end: an owner calls
+    /// [`Reader::demote`](super::Reader::demote). Any number of threads may call it, and be killed in it. No signal handler runs in the
+    /// calling thread meanwhile. Blocks as the crate's head says under "progress".
     pub fn demote(self) {
         self.demote_as(None);
     }
 
     /// `own`: the end that the calling thread owns. It is not waited for: it is here.
     pub(super) fn demote_as(self, own: Option<End>) {
+        undisturbed(|| self.demote_in_quiet(own));
+    }
+
+    /// A handler that came to this pipe would wait for its own thread.
+    fn demote_in_quiet(self, own: Option<End>) {
         if self.guard() {
             self.close();
             // Acquire: a dead demoter's.

@@ -1,20 +1,47 @@
 //! The two ends of a lane: what takes the place of write(2) and read(2). The protocol is told at the head of the crate.
 
-use super::words::{ASLEEP, FLAGS, FULL, INSIDE, Lane, OFF, Pipe, REAL, RING, SHIFT, UNSURE, position};
+use super::words::{ASLEEP, FLAGS, FULL, INSIDE, Lane, OFF, Pipe, REAL, RING, SHIFT, position};
 use chappe_plat::Life;
 use chappe_plat::atomic::{Ordering, low_half};
 use chappe_plat::futex::{self, Scope, Wait};
 use chappe_plat::life::{Claim, LifeLock};
+use chappe_plat::{clock, process, sections};
+use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// Belongs to a thread.
-type Own = PhantomData<*const ()>;
+/// How long a writer waits for half of the ring, where less would do: one wake then brings many bytes.
+const PATIENCE_NS: u64 = 1_000_000;
 
 /// The writing end, owned by the calling thread.
-pub struct Writer<'a, P>(Lane<'a, P>, Own);
+pub struct Writer<'a, P> {
+    lane: Lane<'a, P>,
+    own: Own,
+    /// The thread copies bytes into the ring: I10.
+    is_putting: Cell<bool>,
+}
 
 /// The reading end, owned by the calling thread.
-pub struct Reader<'a, P>(Lane<'a, P>, Own);
+pub struct Reader<'a, P> {
+    lane: Lane<'a, P>,
+    own: Own,
+}
+
+/// Belongs to one thread, which has no copy in a forked child.
+struct Own {
+    process: u64,
+    _thread: PhantomData<*const ()>,
+}
+
+impl Own {
+    fn new() -> Own {
+        Own { process: process::incarnation(), _thread: PhantomData }
+    }
+
+    /// False in a forked child: its parent owns the end.
+    fn is_here(&self) -> bool {
+        self.process == process::incarnation()
+    }
+}
 
 /// Which end the caller owns.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,7 +63,8 @@ enum Step<E> {
 impl<'a, P: Pipe> Lane<'a, P> {
     /// Owns the writing end, until the thread ends or [`Writer::release`]. None: the lane is demoted, and all calls are the kernel's.
     pub fn writer(self) -> Option<Writer<'a, P>> {
-        self.own(&self.words.writer, End::Writer).then_some(Writer(self, PhantomData))
+        let is_ours = self.own(&self.words.writer, End::Writer);
+        is_ours.then(|| Writer { lane: self, own: Own::new(), is_putting: Cell::new(false) })
     }
 
     /// Owns the reading end, until the thread ends or [`Reader::release`]. None: the lane is demoted, and all calls are the kernel's.
@@ -51,10 +79,9 @@ impl<'a, P: Pipe> Lane<'a, P> {
                 self.words.reader.release();
                 return None;
             }
-            self.words.head.0.fetch_or(UNSURE, Ordering::Release); // Release: before RING, with which the ring begins.
             self.words.tail.fetch_or(RING, Ordering::AcqRel); // AcqRel: the reader's word and the pipe's size come before.
         }
-        Some(Reader(self, PhantomData))
+        Some(Reader { lane: self, own: Own::new() })
     }
 
     fn own(self, lock: &LifeLock, end: End) -> bool {
@@ -91,7 +118,11 @@ impl<P: Pipe> Writer<'_, P> {
     /// Those of the kernel's write(2), where nothing was written.
     pub fn write(&self, bytes: &[u8]) -> Result<usize, P::Error> {
         if bytes.is_empty() {
-            return self.0.pipe.write(bytes);
+            return self.lane.pipe.write(bytes);
+        }
+        if !self.own.is_here() {
+            self.lane.demote();
+            return self.lane.pipe.write(bytes);
         }
         let mut done = 0;
         loop {
@@ -107,15 +138,15 @@ impl<P: Pipe> Writer<'_, P> {
 
     /// `whole`: how many bytes the call has.
     fn step(&self, rest: &[u8], whole: usize) -> Step<P::Error> {
-        let Lane { words, pipe } = self.0;
+        let Lane { words, pipe } = self.lane;
         let seen = words.tail.load(Ordering::Acquire); // Acquire: E4, and RING behind what the reader has prepared.
         let is_ours = seen & (OFF | REAL) == 0;
         if is_ours && seen & RING == 0 {
             return self.real(seen, rest).map_or(Step::Again, Step::Last);
         }
-        // REAL: this thread has jumped out of an earlier write(2).
-        if !is_ours || !matches!(words.reader.probe(), Life::Alive(_)) {
-            self.0.demote_as(Some(End::Writer));
+        // REAL: this thread has jumped out of an earlier write(2), or is in it.
+        if !is_ours || self.is_putting.get() || !matches!(words.reader.probe(), Life::Alive(_)) {
+            self.demote();
             return Step::Last(pipe.write(rest));
         }
         if seen & ASLEEP != 0 {
@@ -126,27 +157,45 @@ impl<P: Pipe> Writer<'_, P> {
             };
         }
         let head = words.head.0.load(Ordering::Acquire); // Acquire: E2, E4.
-        if head & OFF != 0 {
-            // `tail` has it, too.
-            return Step::Again;
-        }
         let at = position(seen);
-        let room = pipe.size().saturating_sub(at - position(head)); // I7.
+        let room = self.room(at, position(head));
         let least = if whole <= pipe.atomic() { rest.len() } else { 1 };
         if room < least as u64 {
-            return self.wait(head);
+            return self.wait(at, least as u64);
         }
         let count = rest.len().min(room as usize);
+        self.is_putting.set(true);
+        sections::light();
         pipe.put(at, &rest[..count]);
+        sections::light();
+        self.is_putting.set(false);
         // Release: E1; nobody but this writer moves it: I3. Relaxed where it fails: it is loaded again.
         let put =
             words.tail.compare_exchange(seen, seen + ((count as u64) << SHIFT), Ordering::Release, Ordering::Relaxed);
         if put.is_ok() { Step::Moved(count) } else { Step::Again }
     }
 
+    /// How many bytes the ring takes at the position `at` while the reader is at `head`: I9.
+    fn room(&self, at: u64, head: u64) -> u64 {
+        let kernel_end = self.kernel_end();
+        let (held, ring) = (kernel_end.saturating_sub(head), at.saturating_sub(head.max(kernel_end)));
+        self.lane.pipe.size().saturating_sub(ring + 2 * held) // I7.
+    }
+
+    /// Where the reader is once there is so much room.
+    fn head_with(&self, room: u64, at: u64) -> u64 {
+        let kernel_end = self.kernel_end();
+        let (most, ring) = (self.lane.pipe.size() - room, at.saturating_sub(kernel_end));
+        if ring < most { kernel_end.saturating_sub((most - ring) / 2) } else { at.saturating_sub(most) }
+    }
+
+    fn kernel_end(&self) -> u64 {
+        self.lane.words.kernel_end.load(Ordering::Relaxed) // Relaxed: writers alone write it, and hand it on with their lock.
+    }
+
     /// A write(2), with its bytes counted. None: something has changed before it.
     fn real(&self, seen: u64, bytes: &[u8]) -> Option<Result<usize, P::Error>> {
-        let Lane { words, pipe } = self.0;
+        let Lane { words, pipe } = self.lane;
         // AcqRel: E1, and the sleeper is this writer's to wake: I2. Relaxed where it fails: it is loaded again.
         let claimed = (seen & !ASLEEP) | REAL;
         words.tail.compare_exchange(seen, claimed, Ordering::AcqRel, Ordering::Relaxed).ok()?;
@@ -168,28 +217,46 @@ impl<P: Pipe> Writer<'_, P> {
         }
     }
 
-    /// There is no room: sleeps until the reader has made some, or is dead.
-    fn wait(&self, head: u64) -> Step<P::Error> {
-        let Lane { words, pipe } = self.0;
+    /// There is no room for `least` bytes: sleeps until the reader has made some, or is dead. A reader that is slow, or that waits for what
+    /// the writer does next, may never free half of the ring: so that is waited for only a while.
+    fn wait(&self, at: u64, least: u64) -> Step<P::Error> {
+        let pipe = self.lane.pipe;
         if let Some(refusal) = pipe.refusal() {
             return Step::Last(Err(refusal));
         }
+        let mut end = self.sleep(self.head_with(pipe.size() / 2, at), Some(clock::now() + PATIENCE_NS));
+        if end == Wait::TimedOut {
+            end = self.sleep(self.head_with(least, at), None);
+        }
+        if end == Wait::Interrupted { Step::Last(Err(pipe.interrupted())) } else { Step::Again }
+    }
+
+    /// Until the reader is at `wake_at`.
+    fn sleep(&self, wake_at: u64, deadline: Option<u64>) -> Wait {
+        let words = self.lane.words;
+        let head = words.head.0.load(Ordering::Acquire); // Acquire: E4.
+        if head & OFF != 0 || position(head) >= wake_at {
+            return Wait::Changed;
+        }
+        words.wake_at.store(wake_at, Ordering::Relaxed); // Relaxed: E5.
         let full = head | FULL;
-        // Relaxed, both: the reader swaps the same word, and `full` is looked at again in the sleep.
-        if full != head && words.head.0.compare_exchange(head, full, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-            return Step::Again;
+        // Release: E5, also where FULL stands already. Relaxed where it fails: the caller looks again.
+        if words.head.0.compare_exchange(head, full, Ordering::Release, Ordering::Relaxed).is_err() {
+            return Wait::Changed;
         }
-        let Some(alive) = words.reader.watch() else { return Step::Again };
+        let Some(alive) = words.reader.watch() else { return Wait::Changed };
         let sleep = [(low_half(&words.head.0), full as u32), (words.reader.word(), alive)];
-        match futex::wait_any(&sleep, None, Scope::Shared) {
-            Wait::Interrupted => Step::Last(Err(pipe.interrupted())),
-            _ => Step::Again,
-        }
+        futex::wait_any(&sleep, deadline, Scope::Shared)
+    }
+
+    /// As [`Lane::demote`], by the owner of this end.
+    pub fn demote(&self) {
+        self.lane.demote_as(self.own.is_here().then_some(End::Writer));
     }
 
     /// Gives the end back, between two calls: the next owner goes on with the lane.
     pub fn release(self) {
-        self.0.words.writer.release();
+        self.lane.words.writer.release();
     }
 }
 
@@ -199,8 +266,12 @@ impl<P: Pipe> Reader<'_, P> {
     /// # Errors
     /// Those of the kernel's read(2).
     pub fn read(&self, into: &mut [u8]) -> Result<usize, P::Error> {
-        let Lane { words, pipe } = self.0;
+        let Lane { words, pipe } = self.lane;
         if into.is_empty() {
+            return pipe.read(into);
+        }
+        if !self.own.is_here() {
+            self.lane.demote();
             return pipe.read(into);
         }
         loop {
@@ -209,15 +280,12 @@ impl<P: Pipe> Reader<'_, P> {
             let kernel_end = words.kernel_end.load(Ordering::Acquire); // Acquire: I5, behind `tail`.
             // INSIDE: this thread has jumped out of an earlier read(2).
             if head & (OFF | INSIDE) != 0 || seen & OFF != 0 {
-                self.0.demote_as(Some(End::Reader));
+                self.demote();
                 return pipe.read(into);
             }
             let (at, end) = (position(head), position(seen));
-            let answer = if at < kernel_end && head & UNSURE == 0 {
-                self.read_kernel(head, None, into)
-            } else if at < kernel_end && seen & REAL == 0 {
-                self.make_sure(head, seen, kernel_end);
-                None
+            let answer = if at < kernel_end && seen & REAL == 0 {
+                if self.is_sure(head, seen, kernel_end) { self.read_kernel(head, None, into) } else { None }
             } else if at < end && kernel_end <= at {
                 self.take(head, end, into).map(Ok)
             } else {
@@ -233,20 +301,21 @@ impl<P: Pipe> Reader<'_, P> {
     fn take(&self, head: u64, end: u64, into: &mut [u8]) -> Option<usize> {
         let at = position(head);
         let count = into.len().min((end - at) as usize);
-        self.0.pipe.get(at, &mut into[..count]);
-        self.advance(head, head & FLAGS, at + count as u64, end).then_some(count)
+        self.lane.pipe.get(at, &mut into[..count]);
+        self.advance(head, head & FLAGS, at + count as u64).then_some(count)
     }
 
-    /// Swaps `head`, and wakes the writer once half of the ring is free: so one wake brings many bytes.
-    fn advance(&self, head: u64, flags: u64, to: u64, end: u64) -> bool {
-        let word = &self.0.words.head.0;
-        let has_room = end.saturating_sub(to) <= self.0.pipe.size() / 2;
-        let flags = if has_room { flags & !FULL } else { flags };
-        // AcqRel: E2, E4. Relaxed where it fails: it is loaded again.
+    /// Swaps `head`, and wakes the writer where it wants to be.
+    fn advance(&self, head: u64, flags: u64, to: u64) -> bool {
+        let words = self.lane.words;
+        let word = &words.head.0;
+        // AcqRel: E2, E4, E5. Relaxed where it fails: it is loaded again.
         if word.compare_exchange(head, to << SHIFT | flags, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
-        if head & FULL != flags & FULL {
+        // Relaxed: E5.
+        if head & FULL != 0 && to >= words.wake_at.load(Ordering::Relaxed) {
+            word.fetch_and(!FULL, Ordering::AcqRel); // AcqRel: E4.
             futex::wake(low_half(word), u32::MAX, Scope::Shared);
         }
         true
@@ -255,7 +324,7 @@ impl<P: Pipe> Reader<'_, P> {
     /// By read(2). `nothing`: the tail with which there was nothing to read, and with which read(2) may sleep. None: something has changed
     /// before it.
     fn read_kernel(&self, head: u64, nothing: Option<u64>, into: &mut [u8]) -> Option<Result<usize, P::Error>> {
-        let Lane { words, pipe } = self.0;
+        let Lane { words, pipe } = self.lane;
         // AcqRel: E4. Relaxed where it fails: it is loaded again.
         words.head.0.compare_exchange(head, head | INSIDE, Ordering::AcqRel, Ordering::Relaxed).ok()?;
         // AcqRel: E1, I2. Relaxed where it fails: as above.
@@ -267,27 +336,36 @@ impl<P: Pipe> Reader<'_, P> {
         }
         let count = result.as_ref().and_then(|r| r.as_ref().ok()).map_or(0, |count| *count as u64);
         loop {
-            // Acquire, both: the swap decides; FULL was set behind the tail that is loaded behind it, or the swap fails.
-            let (now, end) = (words.head.0.load(Ordering::Acquire), words.tail.load(Ordering::Acquire));
-            if self.advance(now, now & FLAGS & !INSIDE, position(now) + count, position(end)) {
-                self.0.tell_demoter(now);
+            let now = words.head.0.load(Ordering::Relaxed); // Relaxed: the swap decides.
+            if self.advance(now, now & FLAGS & !INSIDE, position(now) + count) {
+                self.lane.tell_demoter(now);
                 return result;
             }
         }
     }
 
-    /// Others may have read what this reader's position does not count. The kernel knows how many bytes are left.
-    fn make_sure(&self, head: u64, seen: u64, kernel_end: u64) {
-        let Lane { words, pipe } = self.0;
+    /// Whether the reader's position counts what was read. Others may have read, before this one or since: then the kernel knows how many
+    /// bytes are left, and the position is mended.
+    fn is_sure(&self, head: u64, seen: u64, kernel_end: u64) -> bool {
+        let Lane { words, pipe } = self.lane;
         let start = kernel_end.saturating_sub(pipe.held());
+        if start <= position(head) {
+            return true;
+        }
         // Acquire: no write(2) has begun meanwhile.
         if words.tail.load(Ordering::Acquire) == seen {
-            self.advance(head, head & FLAGS & !UNSURE, start.max(position(head)), position(seen));
+            self.advance(head, head & FLAGS, start);
         }
+        false
+    }
+
+    /// As [`Lane::demote`], by the owner of this end.
+    pub fn demote(&self) {
+        self.lane.demote_as(self.own.is_here().then_some(End::Reader));
     }
 
     /// Gives the end back, between two calls: the next owner goes on with the lane. A writer that comes to it before demotes it.
     pub fn release(self) {
-        self.0.words.reader.release();
+        self.lane.words.reader.release();
     }
 }

@@ -15,7 +15,8 @@
 //! |---|---|---|
 //! | `tail` | all | position of the writer; `ASLEEP`: the reader sleeps in the kernel; `REAL`: the writer is in write(2); `OFF`: no more bytes into the ring; `RING`: a reader has come |
 //! | `kernel_end` | the writer | where the last write(2) ended: what is older is in the kernel's pipe or taken |
-//! | `head` | the reader | position of the reader; `INSIDE`: it is in read(2), or about to be; `FULL`: the writer sleeps; `UNSURE`: others may have read before it; `OFF`: nothing more out of the ring |
+//! | `wake_at` | the writer | with `FULL`: the writer is to be woken when the reader's position is this, or more |
+//! | `head` | the reader | position of the reader; `INSIDE`: it is in read(2), or about to be; `FULL`: the writer sleeps; `OFF`: nothing more out of the ring |
 //! | `stage` | the demoter | `OPEN`, `PUSHING` with what the kernel's pipe held before, `PLAIN` |
 //! | `writer`, `reader` | the end's owner | robust words: one thread owns an end, and the kernel marks its death or exec |
 //! | `guard` | the demoter | a robust word |
@@ -30,16 +31,23 @@
 //! - I6 While `REAL` is set R is empty, and `tail` does not count what write(2) has brought: `head` may be ahead of `tail`.
 //! - I7 `tail - head` may be more than the ring's size: K counts.
 //! - I8 After `OFF` in both words, and while the reader is not `INSIDE`, R stays as it is. `OFF` is final, and so is `PLAIN`.
-//! - I9 The kernel's pipe has room for the ring beside K ([`Pipe::widen`]), or there is no lane.
+//! - I9 The kernel's pipe has room for R beside K ([`Pipe::widen`]), or there is no lane. A page of K may be little more than half full, so
+//!   a byte of K takes the room of two of the ring.
+//! - I10 A writer that is copying bytes into the ring is interrupted by no other write of its thread: a handler's write demotes, and the
+//!   swap of I3 fails.
+//! - I11 A process that was forked owns nothing, though it has its parent's memory.
 //!
 //! **Edges** E1 `tail` release by the writer, acquire by the reader: the ring's bytes are there, and so is `kernel_end` (I5). E2 `head`
 //! release by the reader, acquire by the writer: the places are free. E3 `stage` release by the demoter, acquire by all: what was pushed is
-//! in the pipe. E4 `OFF` acquire and release: the demoter sees what the ends have done before. All sleeps are futexes with the value that
-//! was seen, so a wake that comes first is not lost.
+//! in the pipe. E4 `OFF` acquire and release: the demoter sees what the ends have done before. E5 `wake_at` is stored before the swap that
+//! sets `FULL`, which is made again where `FULL` stands, and loaded behind the reader's swap of the same word: the reader misses no wake. All
+//! sleeps are futexes with the value that was seen, so a wake that comes first is not lost.
 //!
-//! **Progress** An end never waits for the other one but where a pipe does. A demoter waits for a reader that is `INSIDE` while R is not
+//! **Progress** An end never waits for the other one but where a pipe does. A writer that finds no room waits a millisecond for half of the
+//! ring, and then for as much as it needs. A demoter waits for a reader that is `INSIDE` while R is not
 //! empty: that reader's read(2) has bytes and returns, unless the process is stopped. All threads that find `OFF` wait for the demoter, or finish
-//! what a dead one has left. A thread that has jumped out of read(2) in a signal handler is `INSIDE` until its next call, which demotes.
+//! what a dead one has left; signal handlers wait as long. A thread that has jumped out of read(2) in a handler is `INSIDE` until its next
+//! call, which demotes.
 //!
 //! **Deaths**
 //! - The writer: what it has not counted in `tail` does not exist; what write(2) has brought is in K. The reader takes R, and then read(2)
@@ -51,7 +59,8 @@
 //!
 //! Everything that is not a call of the two owners demotes ([`Lane::demote`]): a second owner, a program that does not know of lanes, poll,
 //! splice, a descriptor that is sent away. Explored with kills in `crates/sync/tests/crash_lane.rs`, with all stale reads in
-//! `crates/sync/tests/loom_lane.rs`. Left out: readers that take bytes by system calls of their own while R is not empty.
+//! `crates/sync/tests/loom_lane.rs`. Left out: readers that take bytes by system calls of their own while R is not empty, or while the owner
+//! is in a call, and writers whose bytes are not counted. A program that does not know of lanes gets the pipe behind a demotion.
 
 mod demotion;
 mod ends;

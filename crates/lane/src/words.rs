@@ -56,6 +56,8 @@ pub struct Words {
     /// See the table.
     pub kernel_end: AtomicU64,
     /// See the table.
+    pub(crate) wake_at: AtomicU64,
+    /// See the table.
     pub stage: AtomicU64,
     /// Always 0: the kernel wakes a sleeper here when another one dies.
     pub(crate) baton: AtomicU32,
@@ -111,8 +113,6 @@ pub(crate) const RING: u64 = 8;
 pub(crate) const INSIDE: u64 = 2;
 /// In `head`: the writer sleeps until there is room.
 pub(crate) const FULL: u64 = 4;
-/// In `head`: others may have read before this reader, and its position may be too low.
-pub(crate) const UNSURE: u64 = 8;
 
 /// `stage`: nobody has begun to demote.
 pub(crate) const OPEN: u64 = 0;

@@ -12,12 +12,14 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// How many bytes the ring has, and the kernel's pipe.
-const RING: usize = 2;
+const RING: usize = 4;
 const CAPACITY: usize = 3;
+/// How many places of the kernel's pipe a byte takes that write(2) has brought: pages may be half empty. One that is pushed takes one.
+const WRITTEN: usize = 2;
 /// How many bytes a reader asks for.
 const BUFFER: usize = 2;
 /// The writes of each writer: how many bytes.
-const WRITES: [usize; 3] = [1, 3, 1];
+const WRITES: [usize; 3] = [1, 4, 1];
 
 #[derive(Debug, PartialEq)]
 enum Fail {
@@ -31,7 +33,8 @@ enum Fail {
 struct Model {
     /// Moves with each change of what follows.
     changes: AtomicU32,
-    bytes: RefCell<VecDeque<u8>>,
+    /// With the places that each takes.
+    bytes: RefCell<VecDeque<(u8, usize)>>,
     /// How many processes have which end open.
     writers: Cell<u32>,
     readers: Cell<u32>,
@@ -47,6 +50,10 @@ struct Model {
     told: [Cell<u8>; 3],
     /// Writers write at the same time.
     are_mixed: Cell<bool>,
+    /// How many readers are in a call.
+    reading: Cell<u32>,
+    /// What a handler does that interrupts the next copying of bytes into the ring.
+    handler: RefCell<Option<Box<dyn FnOnce()>>>,
 }
 
 impl Model {
@@ -56,6 +63,17 @@ impl Model {
         let result = change();
         futex::wake(&self.changes, u32::MAX, Scope::Shared);
         result
+    }
+
+    /// Until that is so.
+    fn wait_until(&self, is_so: impl Fn() -> bool) {
+        loop {
+            let seen = self.changes.load(SeqCst);
+            if is_so() {
+                return;
+            }
+            futex::wait(&self.changes, seen, None, Scope::Shared);
+        }
     }
 
     /// A process has an end no more, which it has had.
@@ -74,7 +92,7 @@ impl Pipe for Model {
                 let count = self.change(|| {
                     let mut bytes = self.bytes.borrow_mut();
                     let count = into.len().min(bytes.len());
-                    bytes.drain(..count).zip(into.iter_mut()).for_each(|(byte, to)| *to = byte);
+                    bytes.drain(..count).zip(into.iter_mut()).for_each(|((byte, _), to)| *to = byte);
                     count
                 });
                 if count > 0 {
@@ -105,7 +123,7 @@ impl Pipe for Model {
                 done += self.change(|| {
                     let mut held = self.bytes.borrow_mut();
                     let count = (bytes.len() - done).min(CAPACITY.saturating_sub(held.len()));
-                    held.extend(&bytes[done..done + count]);
+                    held.extend(bytes[done..done + count].iter().map(|byte| (*byte, WRITTEN)));
                     count
                 });
             } else if self.does_not_block.get() {
@@ -129,7 +147,12 @@ impl Pipe for Model {
             if self.readers.get() == 0 {
                 return 0;
             }
-            self.bytes.borrow_mut().push_back(bytes[0]);
+            let mut held = self.bytes.borrow_mut();
+            held.push_back((bytes[0], 1));
+            assert!(
+                held.iter().map(|(_, places)| places).sum::<usize>() <= RING,
+                "the kernel's pipe is full: {held:x?}"
+            );
             1
         })
     }
@@ -157,6 +180,9 @@ impl Pipe for Model {
     }
 
     fn put(&self, at: u64, bytes: &[u8]) {
+        if let Some(handler) = self.handler.take() {
+            handler();
+        }
         for (at, byte) in (at..).zip(bytes) {
             self.ring[at as usize % RING].store((*byte).into(), SeqCst);
         }
@@ -264,11 +290,13 @@ impl Scene {
         let mut buffer = [0; BUFFER];
         for _ in 0..reads {
             is_reading.set(true);
+            self.model.reading.update(|reading| reading + 1);
             let count = again(|| match &reader {
                 Some(reader) => reader.read(&mut buffer),
                 None => self.model.read(&mut buffer),
             });
             is_reading.set(false);
+            self.model.reading.update(|reading| reading - 1);
             let count = count.expect("read(2) tells of no such failure");
             self.model.got.borrow_mut().extend(buffer[..count].iter().map(|byte| (number, *byte)));
             if count == 0 {
@@ -368,6 +396,81 @@ fn foreign(world: &World) {
     scene.reader(world.successor("reader", stranger), ALL).immortal();
 }
 
+/// A program that does not know of lanes reads between the owner's calls.
+fn drained(world: &World) {
+    let scene = Scene::new(world);
+    scene.model.are_mixed.set(true);
+    scene.writer(world.prepare("writer"), 1).immortal();
+    scene.reader(world.prepare("reader"), ALL).immortal();
+    world.prepare("stranger").immortal().run(move || {
+        let (model, words) = (scene.model, scene.words);
+        for _ in 0..2 {
+            model.change(|| {
+                let [tail, head] = [words.tail.peek(), words.head.0.peek()].map(|word| word >> 4);
+                let is_idle = model.reading.get() == 0 && tail <= words.kernel_end.peek().max(head);
+                if is_idle && !model.bytes.borrow().is_empty() {
+                    reached("drained");
+                    model.got.borrow_mut().extend(model.bytes.take().into_iter().map(|(byte, _)| (9, byte)));
+                }
+            });
+        }
+    });
+}
+
+/// The writer has more than the ring takes, and the reader waits for the end of that when it has read one byte.
+fn answered(world: &World) {
+    let scene = Scene::new(world);
+    let model = scene.model;
+    model.writers.set(1);
+    model.readers.set(1);
+    world.prepare("writer").immortal().run(move || {
+        model.wait_until(|| scene.words.tail.peek() != 0);
+        let writer = scene.lane().writer().expect("nobody demotes");
+        for byte in 1..=5 {
+            assert_eq!(again(|| writer.write(&[1 << 4 | byte])), Ok(1));
+            model.change(|| model.told[1].set(byte));
+        }
+        writer.release();
+        model.closed(&model.writers, &Cell::new(true));
+    });
+    world.prepare("reader").immortal().run(move || {
+        let reader = scene.lane().reader().expect("nobody demotes");
+        model.change(|| ());
+        for wanted in 1..=5 {
+            let mut byte = [0];
+            assert_eq!((again(|| reader.read(&mut byte)), byte[0] & 15), (Ok(1), wanted));
+            model.wait_until(|| model.told[1].get() == 5);
+        }
+        reached("answered");
+        reader.release();
+    });
+}
+
+/// A handler writes while its thread is in a write.
+fn interrupted(world: &World) {
+    // The handler outlives what lends it the scene.
+    let scene: &'static Scene = Box::leak(Box::new(Scene::new(world)));
+    let model = scene.model;
+    model.are_mixed.set(true);
+    model.writers.set(1);
+    world.prepare("writer").immortal().run(move || {
+        let writer = Rc::new(scene.lane().writer().expect("nobody has demoted"));
+        let handlers = writer.clone();
+        *model.handler.borrow_mut() = Some(Box::new(move || {
+            reached("interrupted");
+            assert_eq!(again(|| handlers.write(&[2 << 4 | 1])), Ok(1));
+            model.told[2].set(1);
+        }));
+        for byte in 1..=3 {
+            assert_eq!(again(|| writer.write(&[1 << 4 | byte])), Ok(1));
+            model.told[1].set(byte);
+        }
+        model.handler.take();
+        model.closed(&model.writers, &Cell::new(true));
+    });
+    scene.reader(world.prepare("reader"), ALL).immortal();
+}
+
 /// A write(2) fails, and calls are interrupted.
 fn faults(world: &World) {
     let scene = Scene::new(world);
@@ -426,6 +529,25 @@ fn a_reader_goes_on_behind_one_that_knows_no_lanes() {
 }
 
 #[test]
+fn a_reader_goes_on_behind_bytes_that_another_has_taken() {
+    let deep = Search::depth("lane_drained", 2).schedules(10_000).run(drained);
+    deep.assert_clean().assert_reached(&[FAST, "drained"]);
+    Search::priorities("lane_drained_pct", 4).schedules(4_000).run(drained).assert_clean();
+}
+
+#[test]
+fn a_writer_goes_on_when_a_reader_has_made_the_room_that_it_needs() {
+    let deep = Search::depth("lane_answered", 2).schedules(10_000).run(answered);
+    deep.assert_clean().assert_reached(&["answered", "full"]);
+}
+
+#[test]
+fn a_handler_that_writes_within_a_write_loses_no_byte() {
+    let deep = Search::depth("lane_interrupted", 2).schedules(10_000).run(interrupted);
+    deep.assert_clean().assert_reached(&["interrupted", KERNEL]);
+}
+
+#[test]
 fn a_call_that_fails_leaves_the_lane_as_it_is() {
     let deep = Search::depth("lane_faults", 2).spurious(2).schedules(10_000).run(faults);
     deep.assert_clean().assert_reached(&[FAST, "a fault", "a reader was interrupted", "a writer was interrupted"]);
@@ -437,4 +559,15 @@ fn a_call_that_fails_leaves_the_lane_as_it_is() {
 fn a_writer_is_told_that_nobody_is_left_to_read() {
     let deep = Search::depth("lane_broken", 2).kills(1).schedules(20_000).run(broken);
     deep.assert_clean().assert_reached(&["broken"]);
+}
+
+#[test]
+fn a_lane_bears_stops_and_stores_that_come_late() {
+    for (name, world) in
+        [("streams", streams as fn(&World)), ("demoted", demoted), ("demoted_killed", demoted_and_killed)]
+    {
+        Search::sweep(&format!("lane_{name}_stop")).stops(1).kills(1).resume().share(4).run(world).assert_clean();
+        let late = Search::priorities(&format!("lane_{name}_buffers"), 4).store_buffers(4).kills(1);
+        late.schedules(2_000).run(world).assert_clean();
+    }
 }

@@ -7,7 +7,7 @@ use chappe_plat::atomic::{AtomicU64, Ordering};
 use chappe_plat::explore::together;
 
 /// How many bytes the ring has.
-const RING: usize = 2;
+const RING: usize = 3;
 /// How many bytes are written, one by one: their values are 1 and so on.
 const BYTES: u64 = 3;
 /// How often the reader looks.
@@ -132,5 +132,5 @@ fn read(scene: Scene) -> u64 {
 
 #[test]
 fn a_reader_gets_each_byte_as_it_was_written() {
-    two_reach(2, scene, |scene| together(scene, [write, read])[1], [0, 10, 11, 20, 21]);
+    two_reach(2, scene, |scene| together(scene, [write, read])[1], [0, 10, 11, 20, 21, 30]);
 }

@@ -1,5 +1,6 @@
 //! The directory where named arenas lie, the files in it, and mapping them.
 
+use super::thread::undisturbed;
 use crate::light::Shield;
 use std::ffi::CString;
 use std::fs::{File as StdFile, OpenOptions};
@@ -135,36 +136,26 @@ pub fn allocate(file: BorrowedFd<'_>, from: u64, len: u64) -> io::Result<()> {
 /// Does what may meet a limit on the size of files, and answers with the error's number, 0 for none. The signal that goes with `EFBIG` is taken
 /// away; no other comes meanwhile.
 pub(crate) fn without_size_signal(act: impl Fn() -> i32) -> i32 {
-    let set_of = |fill: unsafe extern "C" fn(*mut libc::sigset_t) -> libc::c_int| {
-        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: a place for a set, which the call fills.
-        unsafe {
-            fill(set.as_mut_ptr());
-            set.assume_init()
-        }
-    };
     let is_pending = || {
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: a place for a set, which the call fills.
         unsafe { libc::sigpending(all.as_mut_ptr()) == 0 && libc::sigismember(all.as_ptr(), libc::SIGXFSZ) == 1 }
     };
     // All of them: some kernels undo on tmpfs what the call has done when one comes, and a process with a timer would make no progress.
-    let (all, mut only, mut before) = (set_of(libc::sigfillset), set_of(libc::sigemptyset), MaybeUninit::uninit());
-    // SAFETY: sets, and a place for one, which the call fills.
-    unsafe {
-        libc::sigaddset(&mut only, libc::SIGXFSZ);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &all, before.as_mut_ptr());
-    }
-    let somebodys = is_pending();
-    let e = act();
-    if e == libc::EFBIG && !somebodys && is_pending() {
-        let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: a set and a time; it is taken by nobody else, since it is this thread's.
-        unsafe { libc::sigtimedwait(&only, std::ptr::null_mut(), &now) };
-    }
-    // SAFETY: as filled above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    e
+    undisturbed(|| {
+        let somebodys = is_pending();
+        let e = act();
+        if e == libc::EFBIG && !somebodys && is_pending() {
+            let (mut only, now) = (MaybeUninit::uninit(), libc::timespec { tv_sec: 0, tv_nsec: 0 });
+            // SAFETY: a place for a set, which the calls fill, and a time; the signal is taken by nobody else, since it is this thread's.
+            unsafe {
+                libc::sigemptyset(only.as_mut_ptr());
+                libc::sigaddset(only.as_mut_ptr(), libc::SIGXFSZ);
+                libc::sigtimedwait(only.as_ptr(), std::ptr::null_mut(), &now);
+            }
+        }
+        e
+    })
 }
 
 /// Waits until no thread of this process has a directory's lock, and keeps it so.

@@ -6,6 +6,7 @@
 
 use std::ffi::{CStr, CString, c_void};
 use std::io;
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
@@ -85,6 +86,25 @@ extern "C" fn begin(begun: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
+/// No signal handler runs in the calling thread while it does that.
+pub fn undisturbed<R>(act: impl FnOnce() -> R) -> R {
+    struct Kept(libc::sigset_t);
+    impl Drop for Kept {
+        fn drop(&mut self) {
+            // SAFETY: the thread's own mask, as it was.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+        }
+    }
+    let (mut all, mut before) = (MaybeUninit::<libc::sigset_t>::uninit(), MaybeUninit::<libc::sigset_t>::uninit());
+    // SAFETY: both are places for masks, which the calls fill.
+    let _kept = unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        Kept(before.assume_init())
+    };
+    act()
+}
+
 /// Starts a thread that no signal is ever delivered to, and lets it go.
 ///
 /// # Errors
@@ -101,15 +121,11 @@ pub fn background_with(name: &str, stack: usize, body: impl FnOnce() + Send + 's
     let name = CString::new(&name.as_bytes()[..name.len().min(NAME)])?;
     let begun: Box<Begun> = Box::new((name, Box::new(body)));
     let begun = Box::into_raw(begun);
-    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    let mut old = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
-    let mut thread = std::mem::MaybeUninit::<libc::pthread_t>::uninit();
-    // SAFETY: all are valid places; the mask is inherited by the new thread and put back here; the box is the thread's once it
-    // is there.
-    let why = unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
+    // The new thread inherits the mask.
+    // SAFETY: both are valid places; the box is the thread's once it is there.
+    let why = undisturbed(|| unsafe {
         libc::pthread_attr_init(attributes.as_mut_ptr());
         libc::pthread_attr_setdetachstate(attributes.as_mut_ptr(), libc::PTHREAD_CREATE_DETACHED);
         let size = stack.saturating_add(taken(attributes.as_ptr()));
@@ -119,9 +135,8 @@ pub fn background_with(name: &str, stack: usize, body: impl FnOnce() + Send + 's
             why = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), begin, begun.cast());
         }
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, old.as_ptr(), std::ptr::null_mut());
         why
-    };
+    });
     if why != 0 {
         // SAFETY: there is no thread that it could be of.
         drop(unsafe { Box::from_raw(begun) });
