@@ -61,6 +61,7 @@
 //! splice, a descriptor that is sent away. Explored with kills in `crates/sync/tests/crash_lane.rs`, with all stale reads in
 //! `crates/sync/tests/loom_lane.rs`. Left out: readers that take bytes by system calls of their own while R is not empty, or while the owner
 //! is in a call, and writers whose bytes are not counted. A program that does not know of lanes gets the pipe behind a demotion.
+//! Real pipes: `crates/pipes`.
 
 mod demotion;
 mod ends;

@@ -1,0 +1,128 @@
+//! A pipe's end as one process has it. All calls are made without the C library's wrappers, which are the program's own entry to a lane and
+//! at which a thread may be cancelled.
+
+use crate::place::{Place, RING, WIDE};
+use chappe_lane::Pipe;
+use std::io;
+use std::os::fd::RawFd;
+
+/// What the kernel's pipe may hold where a lane begins: what a new one holds. More would not leave room for the ring.
+const NARROW: libc::c_int = 64 << 10;
+
+/// A descriptor of a pipe, with the memory of its lane.
+pub struct Descriptor<'a> {
+    fd: RawFd,
+    place: &'a Place,
+}
+
+impl<'a> Descriptor<'a> {
+    /// The caller keeps the descriptor open.
+    pub fn new(fd: RawFd, place: &'a Place) -> Descriptor<'a> {
+        Descriptor { fd, place }
+    }
+
+    fn control(&self, what: libc::c_int, argument: libc::c_int) -> libc::c_int {
+        // SAFETY: a call that touches no memory of this process.
+        unsafe { libc::syscall(libc::SYS_fcntl, self.fd, what, argument) as libc::c_int }
+    }
+
+    /// Another descriptor of the same pipe, which does not block. `O_RDWR`: the kernel raises no signal though all readers end meanwhile. In a
+    /// process that has no number left, one more is allowed for the moment, as far as its hard limit goes. A child that another thread forks
+    /// meanwhile has it too, until exec: a program with threads that fork waits for its demoters.
+    fn second(&self) -> io::Result<RawFd> {
+        let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
+        let mut path = [0; 32];
+        io::Write::write_fmt(&mut &mut path[..], format_args!("/proc/thread-self/fd/{}", self.fd))?;
+        // SAFETY: a path that ends in 0.
+        let open = || answer(unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags) });
+        let full = |why: &io::Error| why.raw_os_error() == Some(libc::EMFILE);
+        open().or_else(|why| if full(&why) { with_one_more(open) } else { Err(why) }).map(|fd| fd as RawFd)
+    }
+
+    /// Whether this process may push: another user's pipe may not be opened again. Asked before the lane is used.
+    pub fn may_push(&self) -> bool {
+        let second = self.second();
+        // SAFETY: a descriptor that this has opened.
+        second.map(|fd| unsafe { libc::syscall(libc::SYS_close, fd) }).is_ok()
+    }
+}
+
+/// The hard limit on descriptors in place of the soft one, for a moment.
+fn with_one_more<R>(act: impl Fn() -> io::Result<R>) -> io::Result<R> {
+    let limit = |new: Option<&libc::rlimit>| {
+        let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let new = new.map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: a limit, and a place for one.
+        answer(unsafe { libc::syscall(libc::SYS_prlimit64, 0, libc::RLIMIT_NOFILE, new, &raw mut old) }).map(|_| old)
+    };
+    let old = limit(None)?;
+    limit(Some(&libc::rlimit { rlim_cur: old.rlim_max, ..old }))?;
+    let result = act();
+    limit(Some(&old))?;
+    result
+}
+
+fn answer(result: libc::c_long) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+impl Pipe for Descriptor<'_> {
+    type Error = io::Error;
+
+    fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        // SAFETY: a place for as many bytes.
+        answer(unsafe { libc::syscall(libc::SYS_read, self.fd, into.as_mut_ptr(), into.len()) })
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        // SAFETY: as many bytes.
+        answer(unsafe { libc::syscall(libc::SYS_write, self.fd, bytes.as_ptr(), bytes.len()) })
+    }
+
+    fn held(&self) -> u64 {
+        let mut count: libc::c_int = 0;
+        // SAFETY: a place for the count.
+        unsafe { libc::syscall(libc::SYS_ioctl, self.fd, libc::FIONREAD, &raw mut count) };
+        count.max(0) as u64
+    }
+
+    fn push(&self, bytes: &[u8]) -> usize {
+        let Ok(second) = self.second() else { return 0 };
+        // SAFETY: as many bytes; a descriptor that this has opened.
+        unsafe {
+            let pushed = libc::syscall(libc::SYS_write, second, bytes.as_ptr(), bytes.len());
+            libc::syscall(libc::SYS_close, second);
+            usize::try_from(pushed).unwrap_or(0)
+        }
+    }
+
+    fn widen(&self) -> bool {
+        let size = self.control(libc::F_GETPIPE_SZ, 0);
+        (0..=NARROW).contains(&size) && self.control(libc::F_SETPIPE_SZ, WIDE as libc::c_int) >= WIDE as libc::c_int
+    }
+
+    fn refusal(&self) -> Option<io::Error> {
+        let flags = self.control(libc::F_GETFL, 0);
+        (flags >= 0 && flags & libc::O_NONBLOCK != 0).then(|| io::Error::from_raw_os_error(libc::EAGAIN))
+    }
+
+    fn interrupted(&self) -> io::Error {
+        io::Error::from_raw_os_error(libc::EINTR)
+    }
+
+    fn size(&self) -> u64 {
+        RING as u64
+    }
+
+    fn atomic(&self) -> usize {
+        libc::PIPE_BUF
+    }
+
+    fn put(&self, at: u64, bytes: &[u8]) {
+        self.place.put(at, bytes);
+    }
+
+    fn get(&self, at: u64, into: &mut [u8]) {
+        self.place.get(at, into);
+    }
+}

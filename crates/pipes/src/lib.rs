@@ -1,0 +1,12 @@
+//! Lanes before the pipes of Linux: what a lane asks of its pipe, by system calls on a descriptor.
+//!
+//! | | |
+//! |---|---|
+//! | `descriptor` | a pipe's end, as a process has it |
+//! | `place` | the memory of a lane: its words, and its ring |
+
+mod descriptor;
+mod place;
+
+pub use descriptor::Descriptor;
+pub use place::Place;

@@ -1,0 +1,244 @@
+//! Lanes before real pipes: what is read is what was written, whichever way it went.
+
+use chappe_lane::{Lane, Pipe, Reader, Writer};
+use chappe_pipes::{Descriptor, Place};
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A pipe, and the memory of its lane.
+struct Scene {
+    place: Place,
+    reader: PipeReader,
+    writer: PipeWriter,
+}
+
+/// The byte at a position of the stream.
+fn byte(at: usize) -> u8 {
+    (at % 251) as u8
+}
+
+fn bytes(from: usize, count: usize) -> Vec<u8> {
+    (from..from + count).map(byte).collect()
+}
+
+fn do_not_block(fd: RawFd) {
+    // SAFETY: a call that touches no memory.
+    assert_eq!(unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK) }, 0);
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        Scene { place: Place::new().expect("memory"), reader, writer }
+    }
+
+    fn ends(&self) -> [Descriptor<'_>; 2] {
+        [self.reader.as_raw_fd(), self.writer.as_raw_fd()].map(|fd| Descriptor::new(fd, &self.place))
+    }
+
+    fn lane<'a>(&'a self, end: &'a Descriptor<'a>) -> Lane<'a, Descriptor<'a>> {
+        Lane { words: self.place.words(), pipe: end }
+    }
+
+    /// All that is left, once no writer is.
+    fn rest(self) -> Vec<u8> {
+        drop(self.writer);
+        let (mut rest, mut reader) = (Vec::new(), self.reader);
+        reader.read_to_end(&mut rest).expect("bytes");
+        rest
+    }
+}
+
+#[test]
+fn a_process_that_writes_and_reads_goes_through_memory_alone() {
+    let scene = Scene::new();
+    let [read, write] = scene.ends();
+    assert!(read.may_push() && write.may_push());
+    let (reader, writer) =
+        (scene.lane(&read).reader().expect("a new lane"), scene.lane(&write).writer().expect("a new lane"));
+    let mut at = 0;
+    // The ring's end is passed a few times.
+    for size in [1, 1024, 4096, 65_536, 300_000].repeat(10) {
+        assert_eq!(writer.write(&bytes(at, size)).expect("room"), size);
+        assert_eq!(read.held(), 0, "the kernel's pipe was not used");
+        let mut got = vec![0; size];
+        assert_eq!(reader.read(&mut got).expect("bytes"), size);
+        assert!(got == bytes(at, size), "other bytes");
+        at += size;
+    }
+}
+
+#[test]
+fn a_demotion_finds_room_behind_a_pipe_whose_pages_are_half_empty() {
+    let scene = Scene::new();
+    let [read, write] = scene.ends();
+    let writer = scene.lane(&write).writer().expect("a new lane");
+    do_not_block(scene.writer.as_raw_fd());
+    let mut at = 0;
+    let fill = |at: &mut usize, sizes: &[usize]| {
+        for size in sizes.iter().cycle() {
+            match writer.write(&bytes(*at, *size)) {
+                Ok(count) => *at += count,
+                Err(why) => return assert_eq!(why.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+    };
+    // The kernel's pipe, before a reader comes: no two of these have room in one page.
+    fill(&mut at, &[2, 4095]);
+    assert!(at < 40_000, "pages are half empty");
+    let reader = scene.lane(&read).reader().expect("a new lane");
+    fill(&mut at, &[4096]);
+    assert!(at > 700_000, "the ring is full, too: {at}");
+    let mut first = vec![0; 1000];
+    assert_eq!(reader.read(&mut first).expect("bytes"), 1000);
+    fill(&mut at, &[100]);
+    reader.demote();
+    assert!(scene.lane(&write).writer().is_none(), "it is the kernel's");
+    assert_eq!(writer.write(b"x").expect("room"), 1);
+    first.extend(scene.rest());
+    assert!(first[..at] == bytes(0, at) && first[at..] == *b"x", "{} bytes of {at}", first.len());
+}
+
+#[test]
+fn a_demotion_needs_no_free_descriptor_below_the_soft_limit() {
+    let scene = Scene::new();
+    let [read, write] = scene.ends();
+    let reader = scene.lane(&read).reader().expect("a new lane");
+    let writer = scene.lane(&write).writer().expect("a new lane");
+    writer.write(b"ring").expect("room");
+    in_child(|| {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a place for the limit, and one that is read.
+        unsafe {
+            libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+            limit.rlim_cur = 3;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+        writer.write(b" and pipe").is_ok_and(|count| count == 9)
+    });
+    let mut got = [0; 20];
+    let count = reader.read(&mut got).expect("bytes");
+    assert_eq!(got[..count], *b"ring and pipe");
+}
+
+/// Runs it in a forked child, which says whether it went well.
+fn in_child(act: impl FnOnce() -> bool) {
+    // SAFETY: the child calls nothing that another thread of its parent could have locked.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let status = i32::from(!act());
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(status) };
+    }
+    let mut status = 0;
+    // SAFETY: a place for the status.
+    assert_eq!((unsafe { libc::waitpid(child, &raw mut status, 0) }, status), (child, 0));
+}
+
+#[test]
+fn a_forked_child_writes_behind_its_parent_and_owns_nothing() {
+    let scene = Scene::new();
+    let [read, write] = scene.ends();
+    let reader = scene.lane(&read).reader().expect("a new lane");
+    let writer = scene.lane(&write).writer().expect("a new lane");
+    assert_eq!(writer.write(b"parent").expect("room"), 6);
+    in_child(|| writer.write(b" child").is_ok_and(|count| count == 6));
+    assert_eq!(read.held(), 12, "both are in the kernel's pipe");
+    assert_eq!(writer.write(b" parent").expect("room"), 7);
+    let mut got = [0; 30];
+    assert_eq!(reader.read(&mut got).expect("bytes"), 19);
+    assert_eq!(got[..19], *b"parent child parent");
+}
+
+/// A pipe in whose pushing a signal comes.
+struct Disturbed<'a>(Descriptor<'a>);
+
+static HANDLED: AtomicU32 = AtomicU32::new(0);
+/// How often the handler had run when the first push was over.
+static HANDLED_WITHIN: AtomicU32 = AtomicU32::new(9);
+
+extern "C" fn handle(_: i32) {
+    HANDLED.fetch_add(1, Ordering::SeqCst);
+}
+
+impl Pipe for Disturbed<'_> {
+    type Error = io::Error;
+    fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into)
+    }
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+    fn held(&self) -> u64 {
+        self.0.held()
+    }
+    fn push(&self, bytes: &[u8]) -> usize {
+        // SAFETY: a signal for this thread, which has a handler.
+        unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGUSR1) };
+        HANDLED_WITHIN.store(HANDLED.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.0.push(bytes)
+    }
+    fn widen(&self) -> bool {
+        self.0.widen()
+    }
+    fn refusal(&self) -> Option<io::Error> {
+        self.0.refusal()
+    }
+    fn interrupted(&self) -> io::Error {
+        self.0.interrupted()
+    }
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+    fn atomic(&self) -> usize {
+        self.0.atomic()
+    }
+    fn put(&self, at: u64, bytes: &[u8]) {
+        self.0.put(at, bytes);
+    }
+    fn get(&self, at: u64, into: &mut [u8]) {
+        self.0.get(at, into);
+    }
+}
+
+#[test]
+fn a_signal_in_a_demotion_is_handled_behind_it() {
+    let scene = Scene::new();
+    let [read, write] = scene.ends().map(Disturbed);
+    let words = scene.place.words();
+    // SAFETY: a handler that touches an atomic.
+    unsafe { libc::signal(libc::SIGUSR1, handle as extern "C" fn(i32) as usize) };
+    let reader = Lane { words, pipe: &read }.reader().expect("a new lane");
+    let writer = Lane { words, pipe: &write }.writer().expect("a new lane");
+    assert_eq!(writer.write(b"in the ring").expect("room"), 11);
+    writer.demote();
+    assert_eq!((HANDLED_WITHIN.load(Ordering::SeqCst), HANDLED.load(Ordering::SeqCst)), (0, 1));
+    let mut got = [0; 20];
+    assert_eq!(reader.read(&mut got).expect("bytes"), 11);
+}
+
+/// Both ends, and their descriptors.
+fn with_ends(act: impl FnOnce(Reader<Descriptor>, Writer<Descriptor>, PipeReader, PipeWriter)) {
+    let Scene { place, reader: read_end, writer: write_end } = Scene::new();
+    let [read, write] = [read_end.as_raw_fd(), write_end.as_raw_fd()].map(|fd| Descriptor::new(fd, &place));
+    let lane = |pipe| Lane { words: place.words(), pipe };
+    let (reader, writer) = (lane(&read).reader().expect("a new lane"), lane(&write).writer().expect("a new lane"));
+    assert_eq!(writer.write(b"last").expect("room"), 4);
+    act(reader, writer, read_end, write_end);
+}
+
+#[test]
+fn the_end_of_a_lane_and_a_broken_one_are_told_by_the_kernel() {
+    with_ends(|reader, writer, _read_end, write_end| {
+        writer.release();
+        drop(write_end);
+        let mut got = [0; 10];
+        assert_eq!([(); 2].map(|()| reader.read(&mut got).expect("the pipe is whole")), [4, 0]);
+    });
+    with_ends(|reader, writer, read_end, _write_end| {
+        reader.release();
+        drop(read_end);
+        assert_eq!(writer.write(b"x").expect_err("nobody reads").kind(), io::ErrorKind::BrokenPipe);
+    });
+}
