@@ -15,7 +15,9 @@
 //! with the fastest answer. Their mean is where the peer is from our thought, and [`Locked`] is told that, as a telling at the window's end. With n exchanges
 //! and a jitter of up to j in each direction the mean is off by some j/2n; the exchange with the least round trip, which NTP takes, by some j/4 sqrt(n).
 //!
-//! - I1: the peer is within [`Far::bound`] of our thought at the window's end, whatever the network did: neither direction takes less than no time.
+//! - I1: the peer is within [`Far::bound`] of [`Far::at`] at the window's end, whatever the network did and the loop thinks: neither direction takes less than no
+//!   time. That is certain as long as the peer's clock gains or loses no more on ours than [`Far::apart`] says, since what an exchange told is as old as the
+//!   window at its end.
 //! - I2: what both directions have in common cancels. If one always takes longer, half of the difference remains, and nobody can see it from here.
 //! - I3: windows begin with four exchanges and double up to the full one. Within a window our thought goes on at the loop's rate, so a first rate that is wrong by
 //!   200 ppm costs 200 us a second of the window: the short ones teach the rate. A window that contradicts I1 is not counted, and short ones begin again.
@@ -66,11 +68,20 @@ pub struct Far {
     /// The least and the greatest of this window.
     ahead: f64,
     behind: f64,
+    /// The same from our own clock, which the loop has no part in.
+    most: f64,
+    least: f64,
+    /// When it began.
+    began: f64,
+    /// How far the two rates may be apart.
+    apart: f64,
     bound: f64,
 }
 
 /// Exchanges of the first window.
 const FIRST: u32 = 4;
+/// What two clocks of computers may be apart: NTP supposes as much.
+const APART: f64 = 500e-6;
 
 impl Far {
     /// A clock with these ticks a second of the peer's (`Locked::new(HZ, 1.0)`), which looks at `window` exchanges at a time.
@@ -84,8 +95,18 @@ impl Far {
             seen: 0,
             ahead: none.0,
             behind: none.1,
+            most: none.0,
+            least: none.1,
+            began: 0.0,
+            apart: APART,
             bound: f64::INFINITY,
         }
+    }
+
+    /// The peer's clock gains or loses at most so many millionths on ours, for certain; 500 if nothing is said.
+    pub fn apart(mut self, ppm: f64) -> Far {
+        self.apart = ppm * 1e-6;
+        self
     }
 
     /// The peer has answered.
@@ -101,21 +122,31 @@ impl Far {
         let thought = |own: f64| self.clock.units_at(own).unwrap_or(0.0);
         self.ahead = self.ahead.min(of.received - zero - thought(of.sent));
         self.behind = self.behind.max(of.answered - zero - thought(of.back));
+        self.most = self.most.min(of.received - of.sent);
+        self.least = self.least.max(of.answered - of.back);
+        if self.seen == 0 {
+            self.began = of.sent;
+        }
         self.seen += 1;
         if self.seen < self.window {
             return;
         }
         let (off, units) = (f64::midpoint(self.ahead, self.behind), thought(of.back) - self.clock.units());
         let bound = (self.ahead - self.behind) / 2.0;
+        let older = self.apart * (of.back - self.began);
+        let (least, most) = (of.back + self.least - older, of.back + self.most + older);
+        // Clocks that are further apart than was said, or a peer that was set: nothing is certain.
+        let certain = |at: f64| if least > most { f64::INFINITY } else { (at - least).max(most - at) };
         (self.seen, self.ahead, self.behind) = (0, f64::INFINITY, f64::NEG_INFINITY);
+        (self.most, self.least) = (f64::INFINITY, f64::NEG_INFINITY);
         // It contradicts I1: the peer was set, or the rate is not yet known well enough for so long a window. The shortest counts in any case.
         let shortest = FIRST.min(self.full);
         if bound < 0.0 && self.window > shortest {
-            self.window = shortest;
+            (self.window, self.bound) = (shortest, certain(zero + thought(of.back)));
             return;
         }
-        self.bound = bound.max(0.0);
         self.clock.reference(of.back, units + off);
+        self.bound = certain(zero + self.clock.units_at(of.back).unwrap_or(0.0));
         self.window = (self.window * 2).min(self.full);
     }
 
@@ -124,7 +155,8 @@ impl Far {
         Some(self.zero? + self.clock.units_at(own)?)
     }
 
-    /// How far the peer's time can have been from [`Far::at`] at the end of the last window, for certain; infinite before the first one.
+    /// How far the peer's time can have been from [`Far::at`] at the end of the last window, for certain (I1); infinite before the first one, and after one that
+    /// contradicts what [`Far::apart`] says.
     pub fn bound(&self) -> f64 {
         self.bound
     }
@@ -177,6 +209,14 @@ mod tests {
                         answered: self.peer(there + 20e-6),
                         back,
                     });
+                    if far.seen == 0 && far.at(back).is_some() {
+                        let off = (far.at(back).unwrap() - self.peer(back)).abs();
+                        assert!(
+                            off <= far.bound() + 1e-8,
+                            "at {back} s: off by {off}, and {} was certain",
+                            far.bound()
+                        );
+                    }
                 }
             }
             worst
@@ -190,11 +230,11 @@ mod tests {
     #[test]
     fn a_peers_time_is_kept_within_50_us_over_a_millisecond_of_jitter() {
         for ppm in [-200.0, 0.0, 50.0, 200.0] {
-            let mut far = far(64);
+            let mut far = far(64).apart(220.0);
             let worst = Link { ppm, adds: &mut jitter, set: |_| 0.0 }.worst(&mut far, |at| at > 30.0);
             assert!(worst < 50e-6, "{ppm} ppm: {:.1} us", worst * 1e6);
             assert!((far.clock().ppm() - ppm).abs() < 5.0 && far.clock().jumps() == 0, "{}", far.clock().ppm());
-            assert!(far.bound() < 200e-6, "{}", far.bound());
+            assert!(far.bound() < 1e-3, "{}", far.bound());
         }
     }
 
