@@ -26,6 +26,9 @@ use tokio::sync::{mpsc, oneshot};
 
 type Job = Box<dyn FnOnce(Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
+/// What is held for less is not watched: a watch costs the engine more than the pair of requests. One that begins later is told within 0.1 s of what it missed.
+const SHORT: Duration = Duration::from_millis(20);
+
 /// Of the thread: what TLS and HTTP need in a build without optimisation.
 const STACK: usize = 2 << 20;
 
@@ -475,8 +478,12 @@ impl Connection for Etcd {
         let (alive, ended) = oneshot::channel::<()>();
         held.keeps(Box::new(alive));
         self.begins(move |client| async move {
+            let attends = async {
+                tokio::time::sleep(SHORT).await;
+                attend(&client, &keys, from, &hold).await;
+            };
             tokio::select! {
-                () = attend(&client, &keys, from, &hold) => {}
+                () = attends => {}
                 _ = ended => {}
             }
         });
