@@ -178,12 +178,14 @@ pub enum Command {
     /// acquire`; chappe takes a permit only when a process of this build wants a slot.
     #[command(after_help = JOBSERVER_SHORT, after_long_help = JOBSERVER_END)]
     Jobserver(Jobserver),
-    /// Run a program with its POSIX semaphores on chappe's
+    /// Submit a job: it waits for a permit of a pool and runs, in a terminal of its own
     ///
-    /// The program need not be written or built for it. Its semaphores, sem_init's and sem_open's, are served in the order of arrival,
-    /// leave no waiter stuck when a process is killed, and are listed by `chappe ls`. The processes that it starts use them, too.
-    #[command(after_help = run::SHORT, after_long_help = run::END)]
-    Run(Run),
+    /// Returns at once with the name of the terminal. The job survives this shell and a log-out, and not a reboot. There is no daemon: the job's own process waits
+    /// in the line of the pool, in the order of arrival.
+    ///
+    /// JSON: {"name": TEXT, "pid": N}
+    #[command(after_help = submit::SHORT, after_long_help = submit::END)]
+    Submit(submit::Submit),
     /// Run a pipeline, and give each stage just the processor that keeps data flowing
     ///
     /// For programs that must keep up with a clock: sound, cameras, measurements. They need not be written for it, and
@@ -191,23 +193,50 @@ pub enum Command {
     /// than it needs.
     #[command(after_help = pipe::SHORT, after_long_help = pipe::END)]
     Pipe(Pipe),
-    /// Take a permit away from its holder
+    /// Run a program with its POSIX semaphores on chappe's
     ///
-    /// Permits come back by themselves. This is for a holder that lives and is stuck: its permit goes to the first
-    /// waiter, although the holder may still use what the permit stands for. Without --force nothing is taken, and the
-    /// message names the holder.
+    /// The program need not be written or built for it. Its semaphores, sem_init's and sem_open's, are served in the order of arrival,
+    /// leave no waiter stuck when a process is killed, and are listed by `chappe ls`. The processes that it starts use them, too.
+    #[command(after_help = run::SHORT, after_long_help = run::END)]
+    Run(Run),
+    /// Make, resize or remove a pool
+    #[command(subcommand, after_help = POOL_END)]
+    Pool(PoolCommand),
+    /// Make, use or remove a semaphore: a counter of wake-ups
     ///
-    /// JSON: {"permit": TEXT, "taken_from": {"pid": N, "tid": N, "label": TEXT}}; on an engine "host" in place of "tid", and "token": N
-    Release {
-        /// The pool, or the permit as CHAPPE_PERMIT names it: NAME:INDEX
-        #[arg(value_name = "NAME[:INDEX]")]
-        name: String,
-        /// Which of the pool's permits, counted from 0; needed if it has several
-        index: Option<u32>,
-        /// Take the permit from a holder that lives
-        #[arg(long)]
-        force: bool,
-    },
+    /// `up` saves a wake-up, or hands it to the waiter that came first; `down` consumes one, or waits. Any process may
+    /// do either: a wake-up has no owner, and a death returns nothing. For permits that return there is `chappe
+    /// acquire`.
+    #[command(subcommand, after_help = sem::END, visible_alias = "semaphore")]
+    Sem(SemCommand),
+    /// Wait for other scripts or processes, until all are there: a barrier
+    ///
+    /// Each round, N processes wait until all N have arrived; then all go on, and the next round begins. One that is killed while it waits
+    /// does not block the others: they go on, and exit with 3.
+    #[command(subcommand, after_help = barrier::END)]
+    Barrier(BarrierCommand),
+    /// Make, seal or remove a tube: a channel of records between processes
+    #[command(subcommand, after_help = tube::END)]
+    Tube(TubeCommand),
+    /// Send what comes on stdin to a tube, as records
+    ///
+    /// Waits while the tube is full, and to a broadcast tube for the first receiver. Records that were sent stay for the receivers,
+    /// also for those that come when this command has ended, or was killed; a record is sent whole or not at all. When the command ends, receivers learn that
+    /// there is no sender any more.
+    #[command(after_help = stream::SEND_SHORT, after_long_help = stream::SEND_END)]
+    Send(Send),
+    /// Receive from whichever of some tubes has a record first
+    ///
+    /// Writes records to stdout. Waits for the first one, and ends when the tubes are empty and have no sender. A record is written before it is taken off: if this command is
+    /// killed in between, another one gets it once more.
+    #[command(after_help = stream::RECV_SHORT, after_long_help = stream::RECV_END, visible_alias = "receive")]
+    Recv(Recv),
+    /// Make, use or watch a map: a dictionary that survives the death of its writers
+    ///
+    /// Keys and values are bytes. Each change is one atomic step: a process that is killed in the middle has made it,
+    /// or has not. No process waits for another.
+    #[command(subcommand, after_help = map::END)]
+    Map(MapCommand),
     /// List what there is: in one arena, or in all
     #[command(visible_alias = "list", verbatim_doc_comment)]
     Ls {
@@ -240,124 +269,19 @@ pub enum Command {
         #[arg(long, short, value_name = "DURATION", value_parser = parse)]
         interval: Option<Duration>,
     },
-    /// Remove objects of any kind that are not in use
-    ///
-    /// Mutexes, readers-writer locks and condition variables are made by programs; this removes those, too.
-    ///
-    /// JSON, a line for each: {"removed": TEXT, "kind": TEXT}
-    Rm {
-        /// The objects
-        #[arg(required = true, value_name = "NAME")]
-        names: Vec<String>,
-        /// Also one in use: its waiters get an error, and permits and locks held there protect nothing any more. Not a terminal: `chappe term kill` ends its command
-        #[arg(long)]
-        force: bool,
-    },
-    /// Make, use or remove a semaphore: a counter of wake-ups
-    ///
-    /// `up` saves a wake-up, or hands it to the waiter that came first; `down` consumes one, or waits. Any process may
-    /// do either: a wake-up has no owner, and a death returns nothing. For permits that return there is `chappe
-    /// acquire`.
-    #[command(subcommand, after_help = sem::END, visible_alias = "semaphore")]
-    Sem(SemCommand),
-    /// Wait for other scripts or processes, until all are there: a barrier
-    ///
-    /// Each round, N processes wait until all N have arrived; then all go on, and the next round begins. One that is killed while it waits
-    /// does not block the others: they go on, and exit with 3.
-    #[command(subcommand, after_help = barrier::END)]
-    Barrier(BarrierCommand),
-    /// Make, seal or remove a tube: a channel of records between processes
-    #[command(subcommand, after_help = tube::END)]
-    Tube(TubeCommand),
-    /// Make, use or watch a map: a dictionary that survives the death of its writers
-    ///
-    /// Keys and values are bytes. Each change is one atomic step: a process that is killed in the middle has made it,
-    /// or has not. No process waits for another.
-    #[command(subcommand, after_help = map::END)]
-    Map(MapCommand),
-    /// Keep schemas of records by name; the name stands wherever a schema is asked for
-    #[command(subcommand, after_help = schema::END)]
-    Schema(SchemaCommand),
-    /// Run, check or show a graph: stages through which sound, bytes, lines or records flow
-    ///
-    /// A graph is a small text: `wav "in.wav" | lowpass 800 | tee (spectrum 1024 | png "s.png") | wav "out.wav"`. Types are checked before anything runs.
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    #[command(subcommand)]
-    Graph(GraphCommand),
-    /// Run programs in terminals that outlive them: show, send, wait for a text, attach
-    ///
-    /// The screen, the lines that have left it and how the program ended lie in memory: they can be read while it runs and when it has ended, by any number of
-    /// commands, which hold nothing up. There is no server: each terminal has two small processes of its own, and loses nothing when
-    /// the one that reads is killed.
-    #[command(subcommand, after_help = term::END)]
-    Term(term::TermCommand),
-    /// Submit a job: it waits for a permit of a pool and runs, in a terminal of its own
-    ///
-    /// Returns at once with the name of the terminal. The job survives this shell and a log-out, and not a reboot. There is no daemon: the job's own process waits
-    /// in the line of the pool, in the order of arrival.
-    ///
-    /// JSON: {"name": TEXT, "pid": N}
-    #[command(after_help = submit::SHORT, after_long_help = submit::END)]
-    Submit(submit::Submit),
-    /// Send what comes on stdin to a tube, as records
-    ///
-    /// Waits while the tube is full, and to a broadcast tube for the first receiver. Records that were sent stay for the receivers,
-    /// also for those that come when this command has ended, or was killed; a record is sent whole or not at all. When the command ends, receivers learn that
-    /// there is no sender any more.
-    #[command(after_help = stream::SEND_SHORT, after_long_help = stream::SEND_END)]
-    Send(Send),
-    /// Receive from whichever of some tubes has a record first
-    ///
-    /// Writes records to stdout. Waits for the first one, and ends when the tubes are empty and have no sender. A record is written before it is taken off: if this command is
-    /// killed in between, another one gets it once more.
-    #[command(after_help = stream::RECV_SHORT, after_long_help = stream::RECV_END, visible_alias = "receive")]
-    Recv(Recv),
-    /// Query CSV, JSON, logs or tubes: filter, compute, aggregate by keys
-    ///
-    /// Reads files or stdin once, only the columns that are asked for, on all processors. The language is that of `chappe recv --where --select`.
-    #[command(after_help = query::SHORT, after_long_help = query::END)]
-    Query(Query),
     /// Show what waits, what is held and what flows, refreshed on the terminal
     ///
     /// Objects with their waiters, the longest wait, messages a second and state; the processes that wait; of one object its
     /// holders and waiters and a graph of the last minutes. `?` explains the keys. Elsewhere than on a terminal: --once.
     #[command(after_long_help = top::END)]
     Top(top::Top),
-    /// Show the light threads of a process: what each does, and what it waits for
-    ///
-    /// Reads the process's memory; the process does nothing for it, and may be stopped.
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    #[command(after_long_help = threads::END)]
-    Threads(threads::Threads),
+    /// Run a command when a condition becomes true: a pool starves, a tube fills up
+    #[command(after_help = watch::SHORT, after_long_help = watch::end())]
+    Watch(watch::Watch),
     /// Print figures of all objects as Prometheus reads them
     ///
     /// To stdout; with --output into a file for node_exporter's textfile collector; with --listen to a scraper.
     Metrics(Metrics),
-    /// Measure how late a periodic handler is beside hogs, with locks in common and without
-    ///
-    /// JSON: {"policy": "fifo", "deadline" or "other", "refused": TEXT or null, "period_us": N, "hogs": N, "windows":
-    ///   [{"window": TEXT, "periods": N, "missed": N, "p50_us": N, "p99_9_us": N, "max_us": N, "added": N}], "cyclictest_max_us": N or null}
-    #[command(after_long_help = lateness::END)]
-    Lateness(lateness::Lateness),
-    /// Run the papers' measurements on this machine, with peers beside them
-    ///
-    /// A report, as a page or as JSON, that says first where chappe is slower than a peer. It is a program of its own, chappe-lab, which
-    /// `cargo install --path crates/lab --profile dist` builds: `chappe lab --help` asks it.
-    #[command(disable_help_flag = true)]
-    Lab {
-        /// The arguments of chappe-lab
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        words: Vec<std::ffi::OsString>,
-    },
-    /// Run a command when a condition becomes true: a pool starves, a tube fills up
-    #[command(after_help = watch::SHORT, after_long_help = watch::end())]
-    Watch(watch::Watch),
-    /// Make, resize or remove a pool
-    #[command(subcommand, after_help = POOL_END)]
-    Pool(PoolCommand),
-    /// Make or remove an arena: a region of memory that all objects live in
-    #[command(subcommand, after_help = arena::END)]
-    Arena(ArenaCommand),
     /// Find faults, repair those that can be repaired, and say what to do about the others
     ///
     /// In each arena: recovers members that have died, and names them with what they had;
@@ -376,6 +300,82 @@ pub enum Command {
     Doctor {
         /// @REMOTE: an engine, its members and whether permits can be had there, in place of this machine
         engine: Option<String>,
+    },
+    /// Take a permit away from its holder
+    ///
+    /// Permits come back by themselves. This is for a holder that lives and is stuck: its permit goes to the first
+    /// waiter, although the holder may still use what the permit stands for. Without --force nothing is taken, and the
+    /// message names the holder.
+    ///
+    /// JSON: {"permit": TEXT, "taken_from": {"pid": N, "tid": N, "label": TEXT}}; on an engine "host" in place of "tid", and "token": N
+    Release {
+        /// The pool, or the permit as CHAPPE_PERMIT names it: NAME:INDEX
+        #[arg(value_name = "NAME[:INDEX]")]
+        name: String,
+        /// Which of the pool's permits, counted from 0; needed if it has several
+        index: Option<u32>,
+        /// Take the permit from a holder that lives
+        #[arg(long)]
+        force: bool,
+    },
+    /// Remove objects of any kind that are not in use
+    ///
+    /// Mutexes, readers-writer locks and condition variables are made by programs; this removes those, too.
+    ///
+    /// JSON, a line for each: {"removed": TEXT, "kind": TEXT}
+    Rm {
+        /// The objects
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Also one in use: its waiters get an error, and permits and locks held there protect nothing any more. Not a terminal: `chappe term kill` ends its command
+        #[arg(long)]
+        force: bool,
+    },
+    /// Make or remove an arena: a region of memory that all objects live in
+    #[command(subcommand, after_help = arena::END)]
+    Arena(ArenaCommand),
+    /// Run programs in terminals that outlive them: show, send, wait for a text, attach
+    ///
+    /// The screen, the lines that have left it and how the program ended lie in memory: they can be read while it runs and when it has ended, by any number of
+    /// commands, which hold nothing up. There is no server: each terminal has two small processes of its own, and loses nothing when
+    /// the one that reads is killed.
+    #[command(subcommand, after_help = term::END)]
+    Term(term::TermCommand),
+    /// Query CSV, JSON, logs or tubes: filter, compute, aggregate by keys
+    ///
+    /// Reads files or stdin once, only the columns that are asked for, on all processors. The language is that of `chappe recv --where --select`.
+    #[command(after_help = query::SHORT, after_long_help = query::END)]
+    Query(Query),
+    /// Keep schemas of records by name; the name stands wherever a schema is asked for
+    #[command(subcommand, after_help = schema::END)]
+    Schema(SchemaCommand),
+    /// Run, check or show a graph: stages through which sound, bytes, lines or records flow
+    ///
+    /// A graph is a small text: `wav "in.wav" | lowpass 800 | tee (spectrum 1024 | png "s.png") | wav "out.wav"`. Types are checked before anything runs.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[command(subcommand)]
+    Graph(GraphCommand),
+    /// Show the light threads of a process: what each does, and what it waits for
+    ///
+    /// Reads the process's memory; the process does nothing for it, and may be stopped.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[command(after_long_help = threads::END)]
+    Threads(threads::Threads),
+    /// Measure how late a periodic handler is beside hogs, with locks in common and without
+    ///
+    /// JSON: {"policy": "fifo", "deadline" or "other", "refused": TEXT or null, "period_us": N, "hogs": N, "windows":
+    ///   [{"window": TEXT, "periods": N, "missed": N, "p50_us": N, "p99_9_us": N, "max_us": N, "added": N}], "cyclictest_max_us": N or null}
+    #[command(after_long_help = lateness::END)]
+    Lateness(lateness::Lateness),
+    /// Run the papers' measurements on this machine, with peers beside them
+    ///
+    /// A report, as a page or as JSON, that says first where chappe is slower than a peer. It is a program of its own, chappe-lab, which
+    /// `cargo install --path crates/lab --profile dist` builds: `chappe lab --help` asks it.
+    #[command(disable_help_flag = true)]
+    Lab {
+        /// The arguments of chappe-lab
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<std::ffi::OsString>,
     },
     /// Show the fields of what commands print with --json
     ///
