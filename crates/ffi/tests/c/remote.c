@@ -99,6 +99,8 @@ static void tubes(void) {
     CHECK(chappe_remote_recv(receiver, text, 5, CHAPPE_FOREVER, NULL) == 5 && !memcmp(text, "three", 5));
     CHECK(chappe_remote_recv(receiver, text, 5, CHAPPE_FOREVER, NULL) == 3);
     CHECK(chappe_remote_check_receiver(receiver) == 0);
+    /* It has finished with these when it asks for more: there is room again. */
+    CHECK(chappe_remote_recv(receiver, text, 5, 0, NULL) == -EAGAIN);
     /* What it was not given, and what it has not finished with, comes to another. */
     CHECK(chappe_remote_send(sender, (const void *const *)words, lengths, 2, CHAPPE_FOREVER) == 2);
     CHECK(chappe_remote_recv(receiver, text, 2, CHAPPE_FOREVER, NULL) == -EMSGSIZE);
