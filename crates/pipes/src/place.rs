@@ -11,10 +11,10 @@ pub(crate) const WIDE: usize = 1 << 20;
 const KEPT: usize = 128 << 10;
 /// The ring.
 pub(crate) const RING: usize = WIDE - KEPT;
-/// Where the ring begins.
-const PAGE: usize = 4096;
+/// Where the ring begins: the largest page of any machine, so that each lane of a file can be mapped alone.
+pub(crate) const PAGE: usize = 64 << 10;
 
-const _: () = assert!(size_of::<Words>() <= PAGE);
+const _: () = assert!(size_of::<Words>() <= PAGE && RING.is_multiple_of(PAGE));
 
 /// A lane's memory, mapped. Processes that are forked later have it as well.
 pub struct Place(NonNull<u8>);
@@ -25,29 +25,26 @@ unsafe impl Send for Place {}
 unsafe impl Sync for Place {}
 
 impl Place {
-    /// How many bytes a file needs for one.
-    pub const LEN: usize = PAGE + RING;
+    /// How many bytes one takes.
+    pub(crate) const LEN: usize = PAGE + RING;
 
     /// Memory of this process and its children.
     ///
     /// # Errors
     /// The system's: there is no memory.
     pub fn new() -> io::Result<Place> {
-        Place::map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)
+        Place::map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
     }
 
-    /// That of a file of [`Place::LEN`] bytes, which are zeroes for a new lane.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn of(file: BorrowedFd) -> io::Result<Place> {
-        Place::map(libc::MAP_SHARED, file.as_raw_fd())
+    /// That of a file, from there on. Zeroes are a new lane.
+    pub(crate) fn of(file: BorrowedFd, at: i64) -> io::Result<Place> {
+        Place::map(libc::MAP_SHARED, file.as_raw_fd(), at)
     }
 
-    fn map(flags: i32, fd: i32) -> io::Result<Place> {
+    fn map(flags: i32, fd: i32, offset: i64) -> io::Result<Place> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping, where the kernel likes.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), Place::LEN, access, flags, fd, 0) };
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), Place::LEN, access, flags, fd, offset) };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

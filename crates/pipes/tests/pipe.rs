@@ -1,10 +1,11 @@
 //! Lanes before real pipes: what is read is what was written, whichever way it went.
 
 use chappe_lane::{Lane, Pipe, Reader, Writer};
-use chappe_pipes::{Descriptor, Place};
+use chappe_pipes::{Descriptor, Place, Table};
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A pipe, and the memory of its lane.
 struct Scene {
@@ -122,8 +123,16 @@ fn a_demotion_needs_no_free_descriptor_below_the_soft_limit() {
     assert_eq!(got[..count], *b"ring and pipe");
 }
 
+/// A child has a copy of each descriptor of its parent for as long as it runs: no test sees the last end of a pipe closed meanwhile.
+static FORK: Mutex<()> = Mutex::new(());
+
+fn no_fork() -> MutexGuard<'static, ()> {
+    FORK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Runs it in a forked child, which says whether it went well.
 fn in_child(act: impl FnOnce() -> bool) {
+    let _only = no_fork();
     // SAFETY: the child calls nothing that another thread of its parent could have locked.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -230,6 +239,7 @@ fn with_ends(act: impl FnOnce(Reader<Descriptor>, Writer<Descriptor>, PipeReader
 
 #[test]
 fn the_end_of_a_lane_and_a_broken_one_are_told_by_the_kernel() {
+    let _none = no_fork();
     with_ends(|reader, writer, _read_end, write_end| {
         writer.release();
         drop(write_end);
@@ -241,4 +251,41 @@ fn the_end_of_a_lane_and_a_broken_one_are_told_by_the_kernel() {
         drop(read_end);
         assert_eq!(writer.write(b"x").expect_err("nobody reads").kind(), io::ErrorKind::BrokenPipe);
     });
+}
+
+#[test]
+fn a_pipe_that_was_entered_has_one_lane_in_all_processes() {
+    let table = Table::new().expect("memory");
+    let [(reader, writer), (other, _w), (unknown, _v)] = [(); 3].map(|()| io::pipe().expect("a pipe"));
+    assert!(table.enter(&reader).expect("a pipe") && table.enter(&other).expect("a pipe"));
+    in_child(|| {
+        let Ok(Some(place)) = table.place(&writer) else { return false };
+        let end = Descriptor::new(writer.as_raw_fd(), &place);
+        Lane { words: place.words(), pipe: &end }.writer().is_some_and(|writer| {
+            let is_written = writer.write(b"by the child").is_ok();
+            writer.release();
+            is_written
+        })
+    });
+    let place = table.place(&reader).expect("it is open").expect("it was entered");
+    assert_eq!(place.words().kernel_end.load(Ordering::SeqCst), 12, "written before a reader came");
+    let untouched = table.place(&other).expect("it is open").expect("it was entered");
+    assert_eq!(untouched.words().tail.load(Ordering::SeqCst), 0);
+    assert!(table.place(&unknown).expect("it is open").is_none(), "nobody has entered it");
+    let file = std::fs::File::open("/proc/self/stat").expect("a file");
+    assert!(table.place(&file).expect("it is open").is_none() && table.enter(&file).is_err(), "no pipe");
+}
+
+#[test]
+fn a_slot_is_used_once_and_a_full_table_leaves_pipes_to_the_kernel() {
+    let table = Table::new().expect("memory");
+    let (reader, _writer) = io::pipe().expect("a pipe");
+    // As if the number came again for another pipe.
+    for _ in 0..1024 {
+        assert!(table.enter(&reader).expect("a pipe"));
+        let place = table.place(&reader).expect("it is open").expect("it was entered");
+        assert_eq!(place.words().tail.fetch_add(1 << 4, Ordering::SeqCst), 0, "a lane that nobody has had");
+    }
+    assert!(!table.enter(&reader).expect("a pipe"), "no slot is left");
+    assert!(table.place(&reader).expect("it is open").is_none(), "so it is the kernel's");
 }

@@ -2,7 +2,7 @@
 //! beside the kernel's pipe.
 
 use chappe_lane::{Lane, Pipe};
-use chappe_pipes::{Descriptor, Place};
+use chappe_pipes::{Descriptor, Place, Table};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -99,8 +99,10 @@ impl Child {
 
 impl Round {
     fn new(seed: u64) -> Round {
-        let place = || Place::new().expect("memory");
-        Round { lane: place(), told: Told { place: place() }, ends: Some(io::pipe().expect("a pipe")), seed }
+        let (table, ends) = (Table::new().expect("memory"), io::pipe().expect("a pipe"));
+        assert!(table.enter(&ends.0).expect("a pipe"));
+        let lane = table.place(&ends.1).expect("it is open").expect("it was entered");
+        Round { lane, told: Told { place: Place::new().expect("memory") }, ends: Some(ends), seed }
     }
 
     fn lane<'a>(&'a self, pipe: &'a Descriptor<'a>) -> Lane<'a, Descriptor<'a>> {
