@@ -22,8 +22,8 @@
 //! cargo xtask bench thread [--quick]     light threads beside Go's, tokio, may, corosensei, Boost and kernel threads
 //! cargo xtask bench remote [--quick]     pools and tubes of many machines beside Go's Mutex, etcdctl and JetStream; needs Go
 //! cargo xtask bench query [MIB] [--quick]  questions about text beside mawk, jq, DuckDB, polars, ripgrep and tshark (1024 MiB each)
-//! cargo xtask bench stream [N | --quick] [stages|turns|notes|cook|jack|pipe] [--seconds S]
-//!                                        `chappe pipe` beside the plain shell, graphs beside calls by hand, equal turns and
+//! cargo xtask bench stream [N | --quick] [stages|turns|notes|cook|shown|file|jack|source|pipe] [--seconds S]
+//!                                        `chappe pipe` beside the plain shell, graphs beside calls by hand, equal turns, cat and
 //!                                        a client of a JACK server; N runs (10), S seconds for each row of the server (30)
 //! cargo xtask bench python [--quick] [ROW...]  the Python package beside multiprocessing and, where they are installed, its peers
 //! cargo xtask bench term [--quick] [ROW...]  terminals beside tmux, screen, dtach and pexpect, where they are installed

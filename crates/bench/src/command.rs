@@ -36,7 +36,7 @@ const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras|realtime [--quick]\n
                      chappe-bench c PAIRS PRELOAD [--quick]\n       \
                      chappe-bench waiters [N...]\n       \
                      chappe-bench queue [N...]\n       \
-                     chappe-bench stream CHAPPE [RUNS] [stages|turns|notes|cook|jack|source|pipe] [--seconds N] [--quick]    (built with the feature `stream`)\n       \
+                     chappe-bench stream CHAPPE [RUNS] [stages|turns|notes|cook|shown|file|jack|source|pipe] [--seconds N] [--quick]    (built with the feature `stream`)\n       \
                      chappe-bench query CHAPPE [MIB] [--quick]\n       \
                      chappe-bench remote CHAPPE ENGINES [--quick]    (built with the feature `remote`)\n       \
                      chappe-bench synth [--quick]    (built with the feature `jit`)\n       \

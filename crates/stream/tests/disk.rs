@@ -1,7 +1,8 @@
-//! Files and disks with many transfers in flight: the order is kept, and what goes wrong is said. (`target` lies on a file system with direct
+//! Files that are read ahead, and disks with many transfers in flight: the order is kept, and what goes wrong is said. (`target` lies on a file system with direct
 //! transfers; where it does not, `disk` says so, and so does this.)
 
 use chappe_stream::{Graph, run};
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// Bytes of which no two blocks are alike.
@@ -56,6 +57,62 @@ fn blocks_of_many_reads_come_in_their_order() {
     // A reader that wants no more ends it, and nobody waits for the rest.
     let report = run(&format!("file {} block=100 reads=8 | take 150 | count | null", quoted(&path))).unwrap();
     assert_eq!(report.node("count").unwrap().says.as_deref(), Some("150 frames"));
+}
+
+/// From now on the kernel does not say what its cache has, and gives no ring: in this thread, and in those that it begins.
+fn can_tell_nothing() {
+    let rule = |code: u32, k: u32, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
+    let (load, equal) = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K);
+    let answer = |action: u32| rule(libc::BPF_RET | libc::BPF_K, action, 0, 0);
+    let refuse = |why: i32| answer(libc::SECCOMP_RET_ERRNO | why as u32);
+    let mut rules = vec![rule(load, 0, 0, 0)];
+    rules.extend([rule(equal, libc::SYS_io_uring_setup as u32, 0, 1), refuse(libc::EPERM)]);
+    // The flags are the sixth argument, at byte 56.
+    rules.extend([rule(equal, libc::SYS_preadv2 as u32, 0, 3), rule(load, 56, 0, 0)]);
+    rules.extend([rule(equal, libc::RWF_NOWAIT as u32, 0, 1), refuse(libc::EOPNOTSUPP)]);
+    rules.push(answer(libc::SECCOMP_RET_ALLOW));
+    let program = libc::sock_fprog { len: rules.len() as u16, filter: rules.as_mut_ptr() };
+    // SAFETY: the program is valid for the call.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
+    }
+}
+
+#[test]
+fn a_file_of_which_the_kernel_tells_nothing_is_read_all_the_same() {
+    const ROLE: &str = "CHAPPE_TEST_ROLE";
+    if std::env::var(ROLE).is_ok() {
+        // The graph's threads begin behind it.
+        can_tell_nothing();
+    } else {
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "disk::a_file_of_which_the_kernel_tells_nothing_is_read_all_the_same"]);
+        let done = again.args(["--test-threads=1", "--nocapture"]).env(ROLE, "refused").output().unwrap();
+        let said = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    }
+    // On a disk, in memory, and where a file says that it has no bytes, or more than it has.
+    for dir in [Path::new(env!("CARGO_TARGET_TMPDIR")), Path::new("/dev/shm")] {
+        let dir = tempfile::tempdir_in(dir).unwrap();
+        let (out, path) = (dir.path().join("out"), written(dir.path(), "in", 3_000_001));
+        let file = std::fs::File::open(&path).unwrap();
+        file.sync_all().unwrap();
+        for block in [4096, 100_000] {
+            // SAFETY: takes numbers. A file in memory stays there.
+            unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+            run(&format!("file {} block={block} reads=4 | file {}", quoted(&path), quoted(&out))).unwrap();
+            assert!(std::fs::read(&out).unwrap() == bytes(3_000_001), "{} {block}", dir.path().display());
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    for path in ["/proc/version", "/sys/kernel/mm/transparent_hugepage/enabled"] {
+        let Ok(has) = std::fs::read(path) else { continue };
+        assert_ne!(std::fs::metadata(path).unwrap().len(), has.len() as u64, "{path}");
+        run(&format!("file {path:?} block=7 reads=3 | file {}", quoted(&out))).unwrap();
+        assert_eq!(std::fs::read(&out).unwrap(), has, "{path}");
+    }
 }
 
 #[test]

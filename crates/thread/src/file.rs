@@ -142,12 +142,44 @@ impl File {
     /// # Errors
     /// As [`read_at`](Self::read_at).
     pub fn append_at(&self, to: &mut Vec<u8>, most: usize, at: u64) -> io::Result<usize> {
+        // SAFETY: the memory is that of the call until we return.
+        self.append(to, most, at, |call| unsafe { self.perform(call, READS) })
+    }
+
+    /// The same, as far as it takes no wait, from any thread: with one system call, or none where the file or the kernel cannot tell.
+    ///
+    /// # Errors
+    /// `WouldBlock`: nothing is in memory there, or nobody can tell, or the file has no more: [`append_at`](Self::append_at) finds that out. As
+    /// [`read_at`](Self::read_at).
+    pub fn append_at_once(&self, to: &mut Vec<u8>, most: usize, at: u64) -> io::Result<usize> {
+        // Relaxed: as `at_once` says.
+        if self.at_once.load(Ordering::Relaxed) & READS == 0 {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        // SAFETY: as in `append_at`.
+        match self.append(to, most, at, |call| unsafe { call.at_once() }) {
+            // Linux 5.9 and 5.10 say so also of what is not in memory. And `append_at` notes what cannot tell.
+            Ok(0) => Err(ErrorKind::WouldBlock.into()),
+            Err(e) if matches!(e.kind(), ErrorKind::Unsupported | ErrorKind::Interrupted) => {
+                Err(ErrorKind::WouldBlock.into())
+            }
+            done => done,
+        }
+    }
+
+    fn append(
+        &self,
+        to: &mut Vec<u8>,
+        most: usize,
+        at: u64,
+        perform: impl FnOnce(Call) -> io::Result<usize>,
+    ) -> io::Result<usize> {
         to.reserve(most);
         let place = to.spare_capacity_mut();
         let len = most.min(place.len());
+        // The room is ours until we return, and is written only.
         let call = Call::Read { fd: self.inner.as_raw_fd(), to: place.as_mut_ptr().cast(), len, at: Some(at) };
-        // SAFETY: the room is ours until we return, and is written only.
-        let read = unsafe { self.perform(call, READS) }?;
+        let read = perform(call)?;
         // SAFETY: the kernel has filled so many bytes of that room.
         unsafe { to.set_len(to.len() + read) };
         Ok(read)

@@ -219,6 +219,10 @@ fn a_direct_transfer_and_a_synchronous_write_hold_the_same() {
             file.read_exact_at(&mut read.0, 4096).unwrap();
             assert!(read.0 == page.0);
             assert_eq!(file.read_at(&mut read.0, 8192).unwrap(), 0);
+            if flags == libc::O_DIRECT {
+                let at_once = file.append_at_once(&mut Vec::with_capacity(4096), 4096, 4096);
+                assert_eq!(at_once.unwrap_err().kind(), ErrorKind::WouldBlock);
+            }
         }
     });
 }
@@ -453,11 +457,20 @@ fn a_cached_read_takes_one_call_and_an_uncached_one_more() {
             file.write_all_at(&[9; 4096], 0).unwrap();
             let mut place = [0; 4096];
             file.read_exact_at(&mut place, 0).unwrap();
+            let mut all = Vec::with_capacity(8192);
             nothing_but(&[]);
             for _ in 0..100 {
                 if file.read_at(&mut place, 0).unwrap() != 4096 {
                     std::process::abort();
                 }
+            }
+            if file.append_at_once(&mut all, 8192, 0).unwrap() != 4096 || all != [9; 4096] {
+                std::process::abort();
+            }
+            // At the end `append_at` is to be asked, which may wait for what this kernel cannot tell.
+            let end = file.append_at_once(&mut all, 4096, 4096).map_err(|e| e.kind());
+            if (end, all.len()) != (Err(ErrorKind::WouldBlock), 4096) {
+                std::process::abort();
             }
             // SAFETY: ends the process.
             unsafe { libc::_exit(0) };

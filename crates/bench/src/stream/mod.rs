@@ -1,10 +1,12 @@
-//! Streams beside what people have today: `chappe pipe` beside the plain shell; and graphs beside calls by hand, beside equal turns, and at a JACK server.
+//! Streams beside what people have today: `chappe pipe` beside the plain shell; and graphs beside calls by hand, beside equal turns, beside `cat`, and at a JACK server.
 
 pub mod cat;
 #[cfg(feature = "stream")]
 pub mod cook;
 #[cfg(feature = "stream")]
 pub mod device;
+#[cfg(feature = "stream")]
+pub mod file;
 #[cfg(feature = "stream")]
 pub mod notes;
 pub mod part;
@@ -20,7 +22,7 @@ use crate::table::Aim;
 use std::path::Path;
 
 /// What can be measured alone.
-pub const PARTS: [&str; 8] = ["stages", "turns", "notes", "cook", "shown", "jack", "source", "pipe"];
+pub const PARTS: [&str; 9] = ["stages", "turns", "notes", "cook", "shown", "file", "jack", "source", "pipe"];
 
 /// Measures and prints: one part, or all. `seconds` is how long each row of the JACK server goes on.
 ///
@@ -48,6 +50,9 @@ pub fn measure(chappe: &Path, runs: usize, only: Option<&str>, seconds: u64) -> 
         }
         if wanted("shown") {
             shown::measure(chappe, runs as u32)?;
+        }
+        if wanted("file") {
+            aims.extend(file::measure(chappe, runs)?);
         }
         if wanted("jack") {
             aims.extend(device::measure(chappe, runs, seconds)?);

@@ -200,6 +200,18 @@ pub fn direct_align(file: &File) -> io::Result<usize> {
     Ok(if is_device { size.unsigned_abs().max(512).next_power_of_two() as usize } else { 4096 })
 }
 
+/// Tells the kernel that a file is read from its begin to its end: it reads further ahead of the reader. A hint.
+pub fn read_in_order(file: &File) {
+    // SAFETY: takes numbers. A file that has no cache refuses it, and is read all the same.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_SEQUENTIAL) };
+}
+
+/// Has the kernel begin to read a part of a file into its cache; it reads as much of it as its device takes in one transfer. A hint.
+pub fn read_ahead(file: &File, at: u64, bytes: u64) {
+    // SAFETY: as above.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), at as i64, bytes as i64, libc::POSIX_FADV_WILLNEED) };
+}
+
 /// How many lines a terminal has; none where the descriptor is no terminal, or one that does not know.
 pub fn terminal_lines(fd: &impl AsRawFd) -> Option<usize> {
     // SAFETY: an all-zero winsize is a valid value, and a valid place for the call to fill in.

@@ -1,8 +1,8 @@
-//! Files and disks with many transfers in flight (synthesis, table 4.4: the quaject `Disk`, with `aread`, `awrite`, `blk_size` and `new_disk`).
+//! Disks with many transfers in flight (synthesis, table 4.4: the quaject `Disk`, with `aread`, `awrite`, `blk_size` and `new_disk`).
 //!
-//! A `disk`, and a `file` or `raw` with `reads=N`, is read by N light threads, each of which has one block in flight and keeps it until it is
-//! asked for: the blocks come in their order, and at most N are ahead. How a light thread waits for a transfer is [`chappe_thread::File`]'s
-//! affair: by io_uring, or by a kernel thread each where that is refused (`chappe doctor` says which).
+//! A `disk` is read by N light threads, each of which has one block in flight and keeps it until it is asked for: the blocks come in their order, and at
+//! most N are ahead. How a light thread waits for a transfer is [`chappe_thread::File`]'s affair: by io_uring, or by a kernel thread each where
+//! that is refused (`chappe doctor` says which).
 //!
 //! A `disk` goes past the kernel's cache (O_DIRECT): what is read comes from the device, what is written is on its way to it. Its blocks are
 //! multiples of the device's own block size. Memory of that alignment belongs to the light threads, and is copied from and to blocks.
@@ -16,7 +16,6 @@
 //! or device from some time on (`new_disk`) ends the graph with a fault at the next block, or with `new_disk=keep` is counted, and the
 //! old one goes on to its end. A write is told as done by [`Stage::end`] alone; a write that fails is a fault of the next `put` or of `end`.
 
-use super::opened::no_whole;
 use crate::kind::{Anew, Call, Kind, Plan, Wrong};
 use crate::stage::{Body, Fault, Out, Source, Stage, stage};
 use crate::types::{Block, Data, Element, Type};
@@ -34,19 +33,19 @@ const IN_FLIGHT: f64 = 4.0;
 const BLOCK: f64 = 1_048_576.0;
 
 /// An open file or device, under its name.
-struct Opened {
-    file: File,
-    path: String,
+pub(super) struct Opened {
+    pub(super) file: File,
+    pub(super) path: String,
     /// Device and number of what the path named.
     is: (u64, u64),
-    bytes: u64,
+    pub(super) bytes: u64,
     is_regular: bool,
     /// What places, lengths and memory of direct transfers are multiples of; 1 for others.
     align: usize,
 }
 
 impl Opened {
-    fn new(path: &str, options: &mut OpenOptions, is_direct: bool) -> Result<Opened, String> {
+    pub(super) fn new(path: &str, options: &mut OpenOptions, is_direct: bool) -> Result<Opened, String> {
         let told = |e: io::Error| match e.kind() {
             ErrorKind::InvalidInput if is_direct => {
                 format!("`{path}` takes no direct transfers (a file system in memory?): use `file` in place of `disk`")
@@ -95,19 +94,7 @@ impl Aligned {
 }
 
 /// Bytes from a place of the file, as many as there are up to `most`; each in as many reads as it takes.
-fn read(of: &Opened, aligned: Option<&mut Aligned>, most: usize, at: u64) -> io::Result<Vec<u8>> {
-    let Some(aligned) = aligned else {
-        let mut bytes = Vec::with_capacity(most);
-        while bytes.len() < most {
-            let left = most - bytes.len();
-            match of.file.append_at(&mut bytes, left, at + (most - left) as u64) {
-                Ok(0) => break,
-                Err(e) if e.kind() != ErrorKind::Interrupted => return Err(e),
-                _ => {}
-            }
-        }
-        return Ok(bytes);
-    };
+fn read(of: &Opened, aligned: &mut Aligned, most: usize, at: u64) -> io::Result<Vec<u8>> {
     // The last read of a file is as long as the others: a direct one is in whole blocks, and says how much there was.
     let (place, mut have) = (aligned.all(), 0);
     while have < most {
@@ -132,11 +119,9 @@ enum NewDisk {
     Keep,
 }
 
-/// Reads whole frames of a file, many blocks at once.
-struct Ahead {
+/// Reads bytes, many blocks at once.
+struct FromDisk {
     of: Arc<Opened>,
-    element: Element,
-    frame: usize,
     block: usize,
     in_flight: usize,
     new_disk: NewDisk,
@@ -145,7 +130,7 @@ struct Ahead {
     next: u64,
 }
 
-impl Ahead {
+impl FromDisk {
     fn blocks(&self) -> u64 {
         self.of.bytes.div_ceil(self.block as u64)
     }
@@ -158,12 +143,12 @@ impl Ahead {
             let (to, from) = bounded(0);
             let of = Arc::clone(&self.of);
             chappe_thread::spawn(move || {
-                let mut aligned = (of.align > 1).then(|| Aligned::new(block, of.align));
+                let mut aligned = Aligned::new(block, of.align);
                 let mut at = first;
                 while at < blocks {
                     let place = at * block as u64;
                     let most = (of.bytes - place).min(block as u64) as usize;
-                    if to.send(read(&of, aligned.as_mut(), most, place)).is_err() {
+                    if to.send(read(&of, &mut aligned, most, place)).is_err() {
                         break;
                     }
                     at += stride;
@@ -174,7 +159,7 @@ impl Ahead {
     }
 }
 
-impl Source for Ahead {
+impl Source for FromDisk {
     fn get(&mut self) -> Result<Option<Block>, Fault> {
         if self.next == self.blocks() {
             return Ok(None);
@@ -203,14 +188,7 @@ impl Source for Ahead {
             return Err(Fault(format!("{path} {}", shorter(self.of.bytes, has))));
         }
         self.next += 1;
-        let rest = bytes.len() % self.frame;
-        if rest > 0 {
-            return Err(no_whole(rest, "frame", self.frame));
-        }
-        Ok(Some(match self.element {
-            Element::F32 | Element::I16 => Block::from_bytes(&self.element, &bytes),
-            _ => Block::bytes(bytes),
-        }))
+        Ok(Some(Block::bytes(bytes)))
     }
 
     fn says(&self) -> Option<String> {
@@ -218,20 +196,11 @@ impl Source for Ahead {
     }
 }
 
-/// A source of a file with so many reads in flight.
-pub(super) fn ahead(path: &str, gives: Type, frames: usize, in_flight: usize) -> Result<Plan, String> {
-    let of = Opened::new(path, OpenOptions::new().read(true), false)?;
-    let frame = gives.frame_bytes();
-    Ok(source(of, gives, frame * frames, in_flight, NewDisk::Keep))
-}
-
-fn source(of: Opened, gives: Type, block: usize, in_flight: usize, new_disk: NewDisk) -> Plan {
-    let (element, frame, path) = (gives.element.clone(), gives.frame_bytes(), of.path.clone());
-    let plan = Plan::source(gives, move || {
-        let of = Arc::new(of);
-        let (was_replaced, lanes, next) = (false, Vec::new(), 0);
-        let ahead = Ahead { of, element, frame, block, in_flight, new_disk, was_replaced, lanes, next };
-        Ok(Body::Source(Box::new(ahead)))
+fn source(of: Opened, block: usize, in_flight: usize, new_disk: NewDisk) -> Plan {
+    let path = of.path.clone();
+    let plan = Plan::source(Type::of(Element::Byte), move || {
+        let (of, was_replaced, lanes, next) = (Arc::new(of), false, Vec::new(), 0);
+        Ok(Body::Source(Box::new(FromDisk { of, block, in_flight, new_disk, was_replaced, lanes, next })))
     });
     plan.reads(&path)
 }
@@ -385,7 +354,7 @@ fn disk(call: &Call<'_>) -> Result<Plan, Wrong> {
     if call.inputs.is_empty() {
         let of = Opened::new(&path, OpenOptions::new().read(true), true).map_err(|why| Wrong::at(span, why))?;
         divides(&of).map_err(Wrong::new)?;
-        return Ok(source(of, Type::of(Element::Byte), block, in_flight, new_disk));
+        return Ok(source(of, block, in_flight, new_disk));
     }
     call.plain()?;
     Ok(Plan::sink(move || {

@@ -4,7 +4,7 @@
 //! stage gives whole frames, lines and records. An incomplete frame or record at the end is an error, after all that
 //! comes before it; incomplete text at the end is the last line.
 
-use super::disk::ahead;
+use super::ahead;
 use super::opened::{created, no_whole, opened};
 use super::packets;
 use crate::kind::{Anew, Call, End, Kind, Plan, Wrong};
@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// Bytes of a block of a file without frames.
 const BYTES: usize = 8192;
+/// The same of one that is read ahead: what such a read costs beside its bytes is little then, and the block fits into a processor's own cache.
+const AHEAD: f64 = 131_072.0;
 
 /// Whole frames of an open file.
 struct Frames {
@@ -164,9 +166,15 @@ fn plain(call: &Call<'_>, element: Option<&'static str>) -> Result<Plan, Wrong> 
     let rate = call.number(3, "rate", (1e-6, 1e9))?;
     let gives = Type { element: element.clone(), shape, rate };
     let frame = gives.frame_bytes();
-    let frames = call.number_or(4, "block", (1.0, 1_048_576.0), if frame == 1 { BYTES as f64 } else { 256.0 })?;
-    if let Some(reads) = call.number(5, "reads", (1.0, 256.0))? {
-        return ahead(&path, gives, frames as usize, reads as usize).map_err(|why| Wrong::at(span, why));
+    let reads = call.number(5, "reads", (1.0, 256.0))?;
+    let usual = match reads {
+        _ if frame > 1 => 256.0,
+        Some(_) => AHEAD,
+        None => BYTES as f64,
+    };
+    let frames = call.number_or(4, "block", (1.0, 1_048_576.0), usual)?;
+    if let Some(reads) = reads {
+        return ahead::source(&path, gives, frames as usize, reads as u64).map_err(|why| Wrong::at(span, why));
     }
     let file = opened(&path, span)?;
     let bytes = frame * frames as usize;
@@ -269,7 +277,7 @@ pub fn kinds() -> Vec<Kind> {
         Kind::new(
             "file",
             "\"FILE\" [block=8192] [reads=N]",
-            "a file of bytes: read (with `reads`: so many blocks at once), or written if something leads to it",
+            "a file of bytes: read (with `reads`: up to so many blocks ahead, of 131,072 bytes), or written if something leads to it",
             |call| plain(call, None),
         ),
         Kind::new(

@@ -30,6 +30,7 @@
 //! | [`frame`] | `frame` |
 
 mod absent;
+mod ahead;
 pub mod alsa;
 pub mod blocks;
 pub mod cache;
