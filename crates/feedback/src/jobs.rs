@@ -94,7 +94,7 @@ pub struct Need {
 ///
 /// From the most important one down each job is kept that can be done in time beside those that are kept already; of equally important ones first the one
 /// that needs least, and of those the last. The answer is the least important job that is not kept, if one above it is (I1). So many processors are
-/// idle, of the machine's (infinity: nobody knows it).
+/// idle, of those that the jobs may use (infinity: nobody knows it).
 pub fn excess(processors: f64, idle: f64, needs: &[Need]) -> Option<(usize, f64)> {
     excess_where(needs, idle, |some, doubt| within(processors, some.iter().map(|(_, need)| need), doubt))
 }
@@ -157,7 +157,7 @@ pub fn in_words(needed: f64) -> String {
 #[derive(Clone, Debug)]
 pub struct Jobs {
     processors: f64,
-    /// How long the machine's processors were idle.
+    /// How long the processors were idle.
     idle: Lately,
     jobs: Vec<Job>,
 }
@@ -173,7 +173,7 @@ impl Jobs {
         self.processors = processors;
     }
 
-    /// For so many seconds the machine's processors were idle until now, together.
+    /// For so many seconds the processors that the jobs may use were idle until now, together.
     pub fn idle(&mut self, now: f64, seconds: f64) {
         self.idle.next(now, seconds);
     }

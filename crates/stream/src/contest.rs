@@ -5,10 +5,9 @@
 //! least important job: a word that its stage reads, and a message to each `emergency` stage of that name.
 //!
 //! - I1: a job ends once: by the contest, or by itself. Its rescuers hear of the first, and that none will come of the second.
-//! - I2: a thread holds the contest's locks for no more than a sum over its jobs. What is called when a job ends early has a thread of its own: it may wait,
-//!   and may name another, or panic, and no job stands meanwhile (but where the kernel has no thread for it: then the job that found the excess). The
-//!   graph's end waits for it.
+//! - I2: a thread holds the contest's locks for no more than a sum over its jobs. What is called when a job ends early is a [`Calls`].
 
+use crate::calls::Calls;
 use chappe_feedback::Jobs;
 use chappe_feedback::jobs::in_words;
 use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -16,15 +15,8 @@ use chappe_plat::{clock, topology};
 use chappe_sync::tube::{self, Receiver, Sender};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{JoinHandle, ThreadId};
-
-/// What is called when a job is ended early: its name, and how many processors were needed.
-pub type EmergencyCall = Box<dyn FnMut(&str, f64) + Send>;
-
-/// What is to be called now.
-type Called = Arc<Mutex<Option<Arc<Mutex<EmergencyCall>>>>>;
+use std::thread::ThreadId;
 
 /// What the threads of a job have used, and how many there are.
 #[derive(Debug, Default)]
@@ -68,11 +60,10 @@ struct Board {
 #[derive(Default)]
 pub struct Contest {
     board: Mutex<Board>,
-    call: Called,
-    /// When somebody looked at the machine's processors last, in tenths of a second.
+    /// What is called when a job is ended early: its name, and how many processors were needed.
+    pub emergency: Calls<f64>,
+    /// When somebody looked at the processors last, in tenths of a second.
     looked: AtomicU64,
-    /// The thread that calls, and what it has to say.
-    caller: Mutex<Option<(mpsc::Sender<(String, f64)>, JoinHandle<()>)>>,
 }
 
 impl fmt::Debug for Contest {
@@ -81,23 +72,14 @@ impl fmt::Debug for Contest {
     }
 }
 
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Contest {
     fn board(&self) -> MutexGuard<'_, Board> {
-        locked(&self.board)
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// There are so many processors.
     pub fn begin(&self, processors: usize) {
         self.board().jobs.get_or_insert_with(|| Jobs::new(1.0)).set_processors(processors as f64);
-    }
-
-    /// What is called when a job is ended early.
-    pub fn on_emergency(&self, call: EmergencyCall) {
-        *locked(&self.call) = Some(Arc::new(Mutex::new(call)));
     }
 
     /// What an `emergency` hears of the job of that name: a line, or that none comes any more.
@@ -120,7 +102,8 @@ impl Contest {
     pub fn progress(&self, of: &Entry, now: f64, (used, width): (f64, f64), done: f64) {
         // Relaxed: of those that come in the same tenth of a second one looks.
         let is_first = self.looked.fetch_max((now * 10.0) as u64, Ordering::Relaxed) < (now * 10.0) as u64;
-        let idle = is_first.then(topology::idle).flatten();
+        let own = || topology::allowed().ok().and_then(|own| topology::idle(|processor| own.contains(&processor)));
+        let idle = is_first.then(own).flatten();
         let mut board = self.board();
         let Some(jobs) = &mut board.jobs else { return };
         if let Some(idle) = idle {
@@ -138,49 +121,7 @@ impl Contest {
             let _ = rescuer.try_send(line.clone());
         }
         drop(board);
-        self.tell(name, need);
-    }
-
-    /// Has it called, if anything is to be called (I2).
-    fn tell(&self, name: String, need: f64) {
-        if locked(&self.call).is_none() {
-            return;
-        }
-        let mut caller = locked(&self.caller);
-        if caller.is_none() {
-            let (tell, told) = mpsc::channel::<(String, f64)>();
-            let call = Arc::clone(&self.call);
-            let calls = move || {
-                for (name, need) in told {
-                    // The one that was named last, and nothing else is held.
-                    let call = locked(&call).clone();
-                    // One that panics has said so, and is called again for the next job.
-                    let calls = || call.iter().for_each(|call| locked(call)(&name, need));
-                    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(calls));
-                }
-            };
-            let made = std::thread::Builder::new().name("chappe-emergency".to_owned()).spawn(calls);
-            *caller = made.ok().map(|thread| (tell, thread));
-        }
-        match &*caller {
-            // It ends behind `settle` alone.
-            Some((tell, _)) => _ = tell.send((name, need)),
-            // The kernel has no thread: this one stands for it, and nobody else.
-            None => {
-                drop(caller);
-                let call = locked(&self.call).clone();
-                call.iter().for_each(|call| chappe_thread::block_in_place(|| locked(call)(&name, need)));
-            }
-        }
-    }
-
-    /// All that was to be called has been.
-    pub fn settle(&self) {
-        if let Some((tell, thread)) = locked(&self.caller).take() {
-            drop(tell);
-            // It does not panic.
-            let _ = chappe_thread::block_in_place(|| thread.join());
-        }
+        self.emergency.tell(&name, need);
     }
 
     /// A job has ended by itself.
@@ -283,18 +224,16 @@ impl Drop for Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::channel;
 
     #[test]
-    fn an_emergencys_call_may_name_the_next_one_and_panic() {
-        let contest = Arc::new(Contest::default());
+    fn no_job_stands_while_an_emergency_is_called() {
+        let contest = Contest::default();
         contest.begin(1);
-        let (tell, told) = std::sync::mpsc::channel();
-        let (next, named) = (Arc::clone(&contest), tell.clone());
-        contest.on_emergency(Box::new(move |name, _| {
-            tell.send(format!("first {name}")).unwrap();
-            let named = named.clone();
-            next.on_emergency(Box::new(move |name, _| named.send(format!("second {name}")).unwrap()));
-            panic!("a call that fails");
+        let ((go, gone), (tell, told)) = (channel::<()>(), channel());
+        contest.emergency.set(Box::new(move |name, _| {
+            gone.recv().unwrap();
+            tell.send(name.to_owned()).unwrap();
         }));
         let jobs = [("a", 3.0), ("b", 2.0), ("c", 1.0)];
         let entries = jobs.map(|(name, importance)| contest.enter(name, importance, 1000.0, 100.0));
@@ -302,30 +241,11 @@ mod tests {
             let now = f64::from(second);
             entries.iter().for_each(|entry| contest.progress(entry, now, (now, 1.0), now * 15.0));
         }
-        contest.settle();
-        assert_eq!(told.try_iter().collect::<Vec<_>>(), ["first b", "second c"]);
-        assert!(!entries[0].is_ended() && entries[1].is_ended() && entries[2].is_ended());
-    }
-
-    #[test]
-    fn no_job_stands_while_an_emergency_is_called() {
-        let contest = Contest::default();
-        contest.begin(1);
-        let ((go, gone), (tell, told)) = (mpsc::channel::<()>(), mpsc::channel());
-        contest.on_emergency(Box::new(move |name, _| {
-            gone.recv().unwrap();
-            tell.send(name.to_owned()).unwrap();
-        }));
-        let entries = [("a", 2.0), ("b", 1.0)].map(|(name, of)| contest.enter(name, of, 1000.0, 100.0));
-        for second in 1..=20 {
-            let now = f64::from(second);
-            entries.iter().for_each(|entry| contest.progress(entry, now, (now * 0.5, 1.0), now * 7.0));
-        }
-        // The call waits for this thread, which has found the excess.
-        assert!(entries[1].is_ended() && told.try_recv().is_err());
-        go.send(()).unwrap();
-        contest.settle();
-        assert_eq!(told.try_iter().collect::<Vec<_>>(), ["b"]);
+        // The calls wait for this thread, which has found the excess.
+        assert!(!entries[0].is_ended() && entries[1].is_ended() && entries[2].is_ended() && told.try_recv().is_err());
+        (0..2).for_each(|_| go.send(()).unwrap());
+        contest.emergency.settle();
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), ["b", "c"]);
     }
 
     #[test]

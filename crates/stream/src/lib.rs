@@ -30,6 +30,7 @@
 //! own queues are lost and counted as dropped.
 
 pub mod build;
+mod calls;
 mod contest;
 mod counted;
 pub mod explain;
@@ -67,6 +68,5 @@ pub use placed::Node;
 pub use relink::Replaced;
 pub use report::{NodeReport, QueueReport, Report, RunError};
 pub use run::{Running, Stopper, run};
-pub use seat::{LateCall, LostCall};
 pub use stage::{Body, Fault, Gather, Kept, Lost, Out, Source, Stage};
 pub use types::{Block, Data, Element, Type};

@@ -17,7 +17,7 @@ use crate::process::{self, InQueue, Parts, Shared};
 use crate::queue::{Callbacks, Getter, Putter, When, queue};
 use crate::report::{NodeReport, QueueReport, Report, RunError};
 use crate::sched::{Quantum, press};
-use crate::seat::{Floor, LateCall, Seat, SourceSlot};
+use crate::seat::{Floor, Seat, SourceSlot};
 use crate::stage::{Body, Fault, Gather, Lost, Source, Stage};
 use crate::types::Block;
 use chappe_plat::atomic::Ordering;
@@ -448,11 +448,12 @@ impl Running {
     /// that go on would have needed (infinity: it is late). On a thread of its own, one call after the other; [`Running::wait`] waits for
     /// them. Of jobs in other processes (`@name`) only their `emergency` stages hear.
     pub fn on_emergency(&self, call: impl FnMut(&str, f64) + Send + 'static) {
-        self.graph.references.1.on_emergency(Box::new(call));
+        self.graph.references.1.emergency.set(Box::new(call));
     }
 
     /// Calls this whenever the process of a part is stopped by a signal, or goes on: with the part's name, the process's number, and whether it is
-    /// stopped. The others wait for a part that is stopped. Those that are stopped already are told at once.
+    /// stopped. The others wait for a part that is stopped. Those that are stopped already are told at once. On a thread of its own, as
+    /// [`Running::on_late`].
     pub fn on_stopped(&self, call: impl FnMut(&str, u32, bool) + Send + 'static) {
         if let Some(parts) = &self.parts {
             parts.on_stopped(call);
@@ -470,16 +471,16 @@ impl Running {
     }
 
     /// Calls this whenever something is late: with the node's label, and by how many seconds. Of stages in other
-    /// processes (`@name`) it hears nothing; the report counts them.
+    /// processes (`@name`) it hears nothing; the report counts them. On a thread of its own, one call after the other; [`Running::wait`] waits for
+    /// them. Of what comes while 1,024 wait for a call that does not return it hears nothing, and the report counts it.
     pub fn on_late(&self, call: impl FnMut(&str, f64) + Send + 'static) {
-        let call: LateCall = Box::new(call);
-        *self.floor.late.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+        self.floor.late.set(Box::new(call));
     }
 
     /// Calls this whenever the device of a stage that waits for it (`lost=wait`) has gone, and when it is there again: with the node's label. Of stages in
-    /// other processes (`@name`) it hears nothing.
+    /// other processes (`@name`) it hears nothing. On a thread of its own, as [`Running::on_late`].
     pub fn on_lost(&self, call: impl FnMut(&str, Lost) + Send + 'static) {
-        *self.floor.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(call));
+        self.floor.lost.set(Box::new(call));
     }
 
     /// Measures the time in each stage from now on: some 50 ns a block.
@@ -544,7 +545,10 @@ impl Running {
         while self.parts.as_ref().is_some_and(|p| !p.are_over()) {
             chappe_thread::sleep(std::time::Duration::from_millis(1));
         }
-        self.graph.references.1.settle();
+        self.graph.references.1.emergency.settle();
+        self.floor.late.settle();
+        self.floor.lost.settle();
+        self.parts.iter().for_each(|parts| parts.settle());
     }
 
     fn fault(&self) -> Option<(usize, String)> {

@@ -9,6 +9,7 @@
 //! - I2: `waits` is a hint; the lock of `next` decides. A thread that misses it takes the new stage over at a later
 //!   block, or at the node's end.
 
+use crate::calls::Calls;
 use crate::counted::Counts;
 use crate::process::Shared;
 use crate::stage::{Fault, Lost, Out, Source, Stage};
@@ -26,17 +27,11 @@ pub struct Floor {
     pub timed: AtomicU32,
     /// The first fault, and at which node.
     pub fault: Mutex<Option<(usize, String)>>,
-    /// The callout `late`.
-    pub late: Mutex<Option<LateCall>>,
+    /// The callout `late`: by how many seconds.
+    pub late: Calls<f64>,
     /// The callout `lost`.
-    pub lost: Mutex<Option<LostCall>>,
+    pub lost: Calls<Lost>,
 }
-
-/// What is called when something is late: the node's label, and by how many seconds.
-pub type LateCall = Box<dyn FnMut(&str, f64) + Send>;
-
-/// What is called when a device goes away or comes back: the node's label, and which of the two.
-pub type LostCall = Box<dyn FnMut(&str, Lost) + Send>;
 
 impl Floor {
     /// A node has failed: records the first fault, and stops all threads of the graph.
@@ -180,15 +175,11 @@ impl Seat {
         if let Some(shared) = &self.shared {
             shared.late(self.node, self.late.load(Ordering::Relaxed), most.to_bits());
         }
-        if let Some(call) = &mut *self.floor.late.lock().unwrap_or_else(PoisonError::into_inner) {
-            call(&self.label, by);
-        }
+        self.floor.late.tell(&self.label, by);
     }
 
     fn lost(&self, what: Lost) {
-        if let Some(call) = &mut *self.floor.lost.lock().unwrap_or_else(PoisonError::into_inner) {
-            call(&self.label, what);
-        }
+        self.floor.lost.tell(&self.label, what);
     }
 
     fn is_begun(&self) -> bool {

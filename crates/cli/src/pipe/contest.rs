@@ -145,7 +145,9 @@ impl Contest {
     /// The map was removed, or is full.
     pub fn look(&mut self, at: f64, used: f64, bytes: f64, width: f64) -> Result<bool> {
         self.jobs.set_width(0, width);
-        if let Some(idle) = chappe::topology::idle() {
+        // What is idle elsewhere it cannot get.
+        let own = (self.cpus)(self.key[0] as i32);
+        if let Some(idle) = own.and_then(|own| chappe::topology::idle(|number| kernel::has(&own, number))) {
             self.jobs.idle(at, idle);
         }
         if self.ended.is_none()

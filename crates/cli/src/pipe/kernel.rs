@@ -109,6 +109,11 @@ pub fn cpus(pid: i32) -> Option<Cpus> {
     (r == 0).then_some(set)
 }
 
+/// Whether a processor is one of them.
+pub fn has(cpus: &Cpus, number: u32) -> bool {
+    cpus.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
+}
+
 /// The real one.
 pub struct Real;
 

@@ -12,20 +12,24 @@ pub fn possible() -> usize {
     last.map_or(0, |n| n + 1).max(usize::try_from(configured).unwrap_or(1)).max(1)
 }
 
-/// For how many seconds the processors of the machine have been idle since it began, all together. To a clock tick, and nothing where /proc does not say it.
-pub fn idle() -> Option<f64> {
+/// For how many seconds these processors of the machine have been idle since it began, all together. To a clock tick, and nothing where /proc does not say it.
+pub fn idle(counts: impl Fn(u32) -> bool) -> Option<f64> {
     let text = super::process::read_all("/proc/stat")?;
-    let line = text.split(|byte| *byte == b'\n').next()?;
     // SAFETY: a plain call that takes a number.
     let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    let ticks = idle_in(std::str::from_utf8(line).ok()?).filter(|_| per_second > 0)?;
+    let ticks = idle_in(std::str::from_utf8(&text).ok()?, counts).filter(|_| per_second > 0)?;
     Some(ticks as f64 / per_second as f64)
 }
 
-/// Ticks, of the line of all processors: `cpu user nice system idle iowait ...`.
-fn idle_in(line: &str) -> Option<u64> {
-    let numbers: Option<Vec<u64>> = line.strip_prefix("cpu ")?.split_whitespace().map(|n| n.parse().ok()).collect();
-    Some(numbers?.get(3..5)?.iter().sum())
+/// Ticks, of the lines of single processors: `cpu0 user nice system idle iowait ...`. They stand behind that of all.
+fn idle_in(text: &str, counts: impl Fn(u32) -> bool) -> Option<u64> {
+    let lines = text.lines().map_while(|line| line.strip_prefix("cpu")?.split_once(' '));
+    let mut lines = lines.filter(|(number, _)| number.parse().is_ok_and(&counts)).peekable();
+    lines.peek()?;
+    lines.try_fold(0, |sum, (_, numbers)| {
+        let numbers: Option<Vec<u64>> = numbers.split_whitespace().map(|n| n.parse().ok()).collect();
+        Some(sum + numbers?.get(3..5)?.iter().sum::<u64>())
+    })
 }
 
 /// On which processors the calling thread may run.
@@ -98,12 +102,18 @@ mod tests {
         .unwrap();
     }
     #[test]
-    fn idle_time_is_read_from_the_line_of_all_processors() {
-        assert_eq!(idle_in("cpu  1 2 4 1000 500 8 16 32 900 900"), Some(1500));
-        for text in ["cpu0 1 2 4 5 6", "cpu  1 2 4 5", "cpu  1 x 3 4 5", ""] {
-            assert_eq!(idle_in(text), None, "{text}");
+    fn idle_time_is_that_of_the_processors_that_are_asked_for() {
+        let text = "cpu  1 2 4 9000 500 8\ncpu0 1 2 4 1000 500 8 16\ncpu1 1 2 4 7 60 8\ncpu3 0 0 0 1 1\nintr 7 7 7 7 7 7\ncpu4 1 1 1 1 1\n";
+        let idle = |of: &[u32]| idle_in(text, |number| of.contains(&number));
+        assert_eq!(
+            [&[0][..], &[1, 3], &[0, 1, 2, 3, 4], &[2], &[]].map(idle),
+            [Some(1500), Some(69), Some(1569), None, None]
+        );
+        for text in ["cpu  1 2 4 5 6", "cpu0 1 2 4 5", "cpu0 1 x 3 4 5", ""] {
+            assert_eq!(idle_in(text, |_| true), None, "{text}");
         }
-        assert!(idle().is_some_and(|seconds| seconds >= 0.0));
+        let own = allowed().unwrap();
+        assert!(super::idle(|number| own.contains(&number)).is_some_and(|seconds| seconds >= 0.0));
     }
 
     #[test]

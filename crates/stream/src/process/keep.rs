@@ -21,6 +21,7 @@ use super::furnish::furnish;
 use super::split::{Is, Piece, cuts, names, view};
 use super::told::{TOLD, VARIABLE, object, told_of};
 use super::tubes::{self, Keeps};
+use crate::calls::Calls;
 use crate::graph::Graph;
 use crate::link::link;
 use crate::report::{NodeReport, PartReport, RunError};
@@ -69,25 +70,30 @@ pub struct Parts {
     arena: String,
     parts: Vec<Part>,
     fault: Mutex<Option<Complaint>>,
-    stopped: Mutex<Option<StopCall>>,
+    /// Which process was stopped or goes on, and which of the two.
+    stopped: Calls<(u32, bool)>,
+    /// Held while a part's process changes `stands`, and is told of: so it is told once.
+    telling: Mutex<()>,
     over: AtomicU32,
 }
-
-/// What is called when a part is stopped, or goes on: with its name, its process, and whether it is stopped.
-type StopCall = Box<dyn FnMut(&str, u32, bool) + Send>;
 
 impl Parts {
     /// See [`crate::Running::on_stopped`].
     pub fn on_stopped(&self, mut call: impl FnMut(&str, u32, bool) + Send + 'static) {
-        let mut to = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stopped.set(Box::new(move |name, (pid, stopped)| call(name, pid, stopped)));
         for part in &self.parts {
             // Relaxed: written under the lock.
             match part.stands.load(Ordering::Relaxed) {
                 0 => {}
-                pid => call(&part.name, pid, true),
+                pid => self.stopped.tell(&part.name, (pid, true)),
             }
         }
-        *to = Some(Box::new(call));
+    }
+
+    /// All that [`Parts::on_stopped`] was to be told of has been.
+    pub fn settle(&self) {
+        self.stopped.settle();
     }
 }
 
@@ -148,7 +154,8 @@ pub fn begin(mut whole: Graph, floor: &Arc<Floor>) -> Result<(Piece, Arc<Parts>)
         arena: arena.clone(),
         parts: Vec::new(),
         fault: Mutex::default(),
-        stopped: Mutex::default(),
+        stopped: Calls::default(),
+        telling: Mutex::default(),
         over: AtomicU32::new(0),
     };
     let mut made = Vec::new();
@@ -220,12 +227,10 @@ impl Parts {
     /// A part's process was stopped, or goes on.
     fn stands(&self, at: usize, pid: u32, stopped: bool) {
         let part = &self.parts[at];
-        let mut call = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: under the lock.
         part.stands.store(if stopped { pid } else { 0 }, Ordering::Relaxed);
-        if let Some(call) = call.as_mut() {
-            call(&part.name, pid, stopped);
-        }
+        self.stopped.tell(&part.name, (pid, stopped));
     }
 }
 
