@@ -79,12 +79,14 @@ pub mod asked {
     pub const INSIDE: u32 = 1 << 9;
     /// It keeps floating-point modes of its own: for the dispatcher.
     pub const MODES: u32 = 1 << 10;
+    /// The thread's own: it calls out: see [`Out`](super::Out).
+    pub const OUT: u32 = 1 << 11;
     /// What the thread looks for at a safe point.
     pub const COME_BY: u32 = STOPME | SIGNAL | KILL | STEP | DUE;
     /// All of these.
     pub const FLAGS: u32 = (1 << GENERATION) - 1;
     /// From this bit on: how many threads have had the record before.
-    pub const GENERATION: u32 = 11;
+    pub const GENERATION: u32 = 12;
 }
 
 /// What a light thread waits for.
@@ -386,6 +388,55 @@ impl Drop for Shield {
 pub fn shielded<R>(act: impl FnOnce() -> R) -> R {
     let _shield = Shield::raise();
     act()
+}
+
+thread_local! {
+    /// Of a kernel thread that is no light thread.
+    static OUT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The explorers' threads are not threads, and call nobody.
+const CALLS: bool = !cfg!(any(feature = "sim", feature = "loom"));
+
+/// The calling thread, light or not, calls somebody else's function in the middle of an operation of its own, which goes on behind it: until this is
+/// dropped. Of two, the one that began last goes first.
+pub struct Out {
+    by: Option<&'static Record>,
+    /// It is the outer one.
+    outer: bool,
+}
+
+impl Out {
+    /// From here on.
+    pub fn begin() -> Out {
+        let (by, outer) = (current(), CALLS && !is_out());
+        match by {
+            _ if !outer => {}
+            // Relaxed: the thread's own.
+            Some(me) => _ = me.control.fetch_or(asked::OUT, Ordering::Relaxed),
+            None => OUT.set(true),
+        }
+        Out { by, outer }
+    }
+}
+
+impl Drop for Out {
+    fn drop(&mut self) {
+        match self.by {
+            _ if !self.outer => {}
+            Some(me) => _ = me.control.fetch_and(!asked::OUT, Ordering::Relaxed), // Relaxed: the thread's own.
+            None => OUT.set(false),
+        }
+    }
+}
+
+/// Whether the calling thread is inside of an [`Out`].
+pub fn is_out() -> bool {
+    match current() {
+        // Relaxed: the thread's own.
+        Some(me) => me.control.load(Ordering::Relaxed) & asked::OUT != 0,
+        None => OUT.get(),
+    }
 }
 
 /// A mutex of chappe's own, locked.

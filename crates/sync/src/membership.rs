@@ -70,7 +70,8 @@ impl Arena {
     }
 
     /// Gives up the calling thread's member slot. Permits that it still has there go back, and a mutex that it still has
-    /// locked is condemned. The thread joins again when it next needs to. Inside of a section of a named helping lock or monitor this does nothing.
+    /// locked is condemned. The thread joins again when it next needs to. Inside of a section of a named helping lock or monitor, and in the
+    /// waker of a task, which may be called in the middle of an operation, this does nothing.
     pub fn leave(&self) {
         leave(self.map(), |_| true);
     }

@@ -20,7 +20,7 @@ const SIGNALS: u32 = 32;
 
 /// A reference to a light thread, with which others wake, stop, interrupt, notify or end it. It refers to this thread,
 /// and to no later thread with the same number: an operation on a thread that has ended is refused. (The generation has
-/// 21 bits: it repeats after two million threads with one number.)
+/// 20 bits: it repeats after a million threads with one number.)
 ///
 /// Any thread, light or not, may call each operation, and the caller never waits for the target. The target does what
 /// it is asked at its next *safe point*: where it waits, has waited, yields, or meets the other end of a tube without

@@ -331,7 +331,12 @@ fn set_last(attachment: *const ThreadAttachment) {
 }
 
 /// Leaves an arena with those of the calling thread's attachments that `which` admits.
+///
+/// Nothing happens inside of a section (I4 of the body), nor in a waker of a task that chappe calls: the operation that it interrupts goes on as this member.
 pub fn leave(map: &'static Map, which: impl Fn(&ThreadAttachment) -> bool) {
+    if light::is_out() {
+        return;
+    }
     // I4 of the body.
     if with_attachments(|s| s.within.get() > 0).unwrap_or(true) {
         return;
@@ -421,7 +426,7 @@ pub fn attachment<R>(map: &'static Map, then: impl FnOnce(&ThreadAttachment) -> 
     // Once in each turn: a signal handler may change it.
     let mut last = self::last();
     let fits = |last: &ThreadAttachment| std::ptr::eq(last.map, map) && last.incarnation == process::incarnation();
-    // SAFETY: as in `last_attachment`: nothing here leaves, between the look and the use.
+    // SAFETY: as in `last_attachment`: nothing here leaves, between the look and the use. (A waker that is called meanwhile cannot: see `leave`.)
     while last.is_null() || !fits(unsafe { &*last }) {
         // Then a waker may have been called, which may have used another arena, or left this one.
         attachment_slow(map)?;
@@ -447,8 +452,12 @@ fn attachment_slow(map: &'static Map) -> Result<(), ArenaError> {
     with_attachments(|s| {
         let mut attachments = s.all.borrow_mut();
         set_last(std::ptr::null());
-        attachments.retain(|attachment| attachment.incarnation == now);
-        if let Some(attachment) = attachments.iter().find(|s| std::ptr::eq(s.map, map)) {
+        // A waker may have forked in the middle of an operation as one of these.
+        if !light::is_out() {
+            attachments.retain(|attachment| attachment.incarnation == now);
+        }
+        let fits = |s: &&Rc<ThreadAttachment>| std::ptr::eq(s.map, map) && s.incarnation == now;
+        if let Some(attachment) = attachments.iter().find(fits) {
             set_last(Rc::as_ptr(attachment));
             return Ok(());
         }

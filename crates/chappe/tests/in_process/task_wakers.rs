@@ -167,6 +167,27 @@ fn a_waker_may_use_objects_while_the_thread_that_wakes_leaves_the_arena() {
     .unwrap();
 }
 
+/// The operation that calls the waker goes on as the member that it began as.
+#[test]
+fn a_waker_cannot_have_the_thread_that_wakes_leave_the_arena() {
+    let leave = || Semaphore::private(0).unwrap().leave();
+    std::thread::spawn(move || {
+        let (pool, s) = (Pool::private(1).unwrap(), Semaphore::private(0).unwrap());
+        // It goes back when its holder leaves.
+        std::mem::forget(pool.acquire().unwrap());
+        let (waker, done) = that_does(leave);
+        let mut down = pin!(s.down_async());
+        assert!(poll(&mut down, &waker).is_pending());
+        s.up().unwrap();
+        done.recv_timeout(LONG).expect("the waker comes to its end");
+        assert!(pool.try_acquire().is_err());
+        leave();
+        assert!(pool.try_acquire().is_ok());
+    })
+    .join()
+    .unwrap();
+}
+
 /// It gives back what it has leaked when its locals go, of which its memberships are one.
 #[test]
 fn a_waker_may_use_objects_while_the_thread_that_wakes_ends() {

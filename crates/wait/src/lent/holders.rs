@@ -114,7 +114,10 @@ impl Sitter {
                     (noted.waker.clone(), noted.polls)
                 };
                 let Some(waker) = waker else { return };
+                // The caller may be in the middle of an operation as a member: the waker cannot have it leave the arena.
+                let out = light::Out::begin();
                 waker.wake();
+                drop(out);
                 let mut noted = light::lock(&self.0);
                 // A poll since then waits for another call.
                 let called = if noted.polls == polls { noted.waker.take() } else { None };
