@@ -204,3 +204,57 @@ impl Writer<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::words::{Desk, Typing, Unsent};
+    use chappe_plat::atomic::{AtomicU64, Ordering};
+
+    /// Its time is up at the first sleep, in which something happens.
+    struct Once<F> {
+        happens: F,
+        come_to: bool,
+    }
+
+    impl<F: FnMut()> Desk for Once<F> {
+        fn look(&mut self) {}
+        fn is_gone(&self) -> bool {
+            false
+        }
+        fn is_over(&self) -> bool {
+            false
+        }
+        fn begin(&mut self, _: u64) {}
+        fn write(&mut self, _: u64, _: u64, _: u64) {}
+        fn ring(&mut self) {}
+        fn is_come_to(&self) -> bool {
+            self.come_to
+        }
+        fn sleep(&mut self) -> bool {
+            (self.happens)();
+            false
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_typed_or_doubted_while_its_time_runs_out_is_told_so() {
+        let sent = |len, come_to, happens: &dyn Fn(Typing<'_>)| {
+            let [put, given, giving, doubts] = &[0; 4].map(AtomicU64::new);
+            let typing = Typing { put, given, giving, doubts };
+            typing.send(len, 8, &mut Once { happens: || happens(typing), come_to })
+        };
+        let gives = |count: u64| move |t: Typing<'_>| assert_eq!(t.pass(count, || Ok::<_, ()>(count)), Ok(count));
+        // Eight have room in the ring.
+        assert!(matches!(sent(10, true, &|_| ()), Err(Unsent::Late { left: 10, kept: 8 })));
+        assert!(matches!(sent(10, true, &gives(3)), Err(Unsent::Late { left: 7, kept: 5 })));
+        // The holder is killed in the middle of its typing, and the next one settles that.
+        let dies = |t: Typing<'_>| {
+            t.giving.store(9, Ordering::Release); // Release: as in `gives`.
+            t.settle();
+        };
+        assert!(matches!(sent(10, true, &dies), Err(Unsent::Doubt)));
+        // All of a text that has room goes.
+        assert!(matches!(sent(5, true, &gives(5)), Ok(0)));
+        assert!(matches!(sent(5, false, &gives(5)), Err(Unsent::Doubt)));
+    }
+}

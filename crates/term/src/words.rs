@@ -154,9 +154,13 @@ impl Typing<'_> {
                 return Err(Unsent::Over);
             }
             if !desk.sleep() {
-                let given = self.given.load(Ordering::Acquire); // Acquire: as in `typed`.
-                let left = end.saturating_sub(given).min(len);
-                return Err(Unsent::Late { left, kept: left.saturating_sub(end - at) });
+                // Once more: a holder that was killed meanwhile leaves nothing to be typed, and doubts it.
+                let given = self.typed(doubts).ok_or(Unsent::Doubt)?;
+                return match end.saturating_sub(given).min(len) {
+                    0 if desk.is_come_to() => Ok(begin),
+                    0 => Err(Unsent::Doubt),
+                    left => Err(Unsent::Late { left, kept: left.saturating_sub(end - at) }),
+                };
             }
         }
     }
@@ -221,7 +225,7 @@ pub enum Unsent {
     Over,
     /// A holder was killed while it typed: the program has got a beginning of it, or nothing.
     Doubt,
-    /// The time was up: so many bytes are left, and so many of these will be typed.
+    /// The time was up: so many bytes are left, not 0, and so many of these will be typed.
     Late {
         /// How many are left.
         left: u64,
