@@ -102,6 +102,7 @@
 #include "chappe/publisher.h"
 #include "chappe/subscription.h"
 #include "chappe/choice.h"
+#include "chappe/dispatch.h"
 #include "chappe/tube.h"
 #include "chappe/broadcast.h"
 

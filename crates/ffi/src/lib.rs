@@ -11,6 +11,7 @@
 //! | memory | the caller's: permits, arms and texts lie where he wants them |
 //! | panics | end at the border (see `failure`), as -EIO |
 //! | fork | handles are copies that work in the child; what the parent holds is told apart by the process's incarnation |
+//! | tasks | `dispatch`: one table of waits for the process, polled by the thread that dispatches |
 //!
 //! Functions are not `unsafe fn`: they are for C, where nothing else is, and none can be named in Rust from outside this crate. What
 //! each relies on beyond what it checks stands where it is relied on: in `input` and `handle`.
@@ -23,6 +24,7 @@ mod broadcast;
 mod choice;
 mod condvar;
 mod counter;
+mod dispatch;
 mod failure;
 mod few;
 mod handle;

@@ -133,6 +133,11 @@ impl Drop for House {
 
 /// Compiles a program; answers where it is. `None`: there is no compiler for it.
 fn compiled(source: &str, standard: &str, more: &[&str]) -> Option<PathBuf> {
+    compiled_with(source, standard, more, &[])
+}
+
+/// The same, with what the linker is told besides.
+fn compiled_with(source: &str, standard: &str, more: &[&str], libraries: &[&str]) -> Option<PathBuf> {
     let library = library()?;
     let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
     if !is_there(compiler) {
@@ -144,7 +149,7 @@ fn compiled(source: &str, standard: &str, more: &[&str]) -> Option<PathBuf> {
     let mut command = Command::new(compiler);
     command.arg(format!("-std={standard}")).args(WARNINGS).args(more).arg("-I").arg(own("include"));
     command.arg(own(source)).arg("-o").arg(&program).arg("-L").arg(library);
-    run(command.args(["-lchappe", "-lpthread"]));
+    run(command.args(["-lchappe", "-lpthread"]).args(libraries));
     Some(program)
 }
 
@@ -233,6 +238,33 @@ fn semaphores_hold_their_contract() {
 #[test]
 fn pools_hold_their_contract() {
     holds("pool.c", &[], &[]);
+}
+
+#[test]
+fn waits_of_a_loop_hold_their_contract() {
+    holds("dispatch.c", &[], &[]);
+}
+
+/// libuv's, GLib's, libevent's: where they are installed.
+#[test]
+fn loops_of_events_wait_for_permits() {
+    for (package, example) in [("libuv", "loop_libuv"), ("glib-2.0", "loop_glib"), ("libevent", "loop_libevent")] {
+        let says =
+            |what| Command::new("pkg-config").args([what, package]).output().ok().filter(|out| out.status.success());
+        let (Some(flags), Some(libraries)) = (says("--cflags"), says("--libs")) else {
+            not_tested(&format!("{example}.c: {package} is not installed, or pkg-config is not"));
+            continue;
+        };
+        let [flags, libraries] = [flags, libraries].map(|out| String::from_utf8(out.stdout).unwrap());
+        let (flags, libraries): (Vec<_>, Vec<_>) =
+            (flags.split_whitespace().collect(), libraries.split_whitespace().collect());
+        let source = format!("../../examples/c/{example}.c");
+        let Some(program) = compiled_with(&source, "c11", &flags, &libraries) else {
+            return not_tested("loops of events: there is no C compiler");
+        };
+        let said = House::new().run(&program, &[]);
+        assert!(said.ends_with("12 jobs done on 2 GPUs, 4 by another process\n"), "{example}: {said}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The parts, in the order in which they are to be read, and which others each needs.
-const PARTS: [(&str, &[&str]); 19] = [
+const PARTS: [(&str, &[&str]); 20] = [
     ("process", &[]),
     ("look", &[]),
     ("arena", &["look"]),
@@ -29,6 +29,7 @@ const PARTS: [(&str, &[&str]); 19] = [
     ("publisher", &[]),
     ("subscription", &[]),
     ("choice", &["barrier", "permit", "pool", "receiver", "rwlock", "semaphore", "sender", "subscription"]),
+    ("dispatch", &["permit", "pool", "semaphore"]),
 ];
 /// What not every library has: no part of <chappe.h>.
 const APART: [(&str, &[&str]); 2] = [("remote", &[]), ("term", &[])];

@@ -1,0 +1,269 @@
+//! Waits for a loop of events: a call that begins to wait and returns, and a callback when what was waited for is the process's.
+//!
+//! `chappe_dispatch_fd` answers one descriptor for the process. It is readable when a wait may be over; the loop (libuv's, GLib's, libevent's, one of
+//! poll(2)) watches it and calls `chappe_dispatch`, which calls the callbacks. However many waits there are, no thread waits for each, and
+//! nothing is looked at while nothing is given.
+//!
+//! A wait has its place in the line of the threads of all processes from the call on. It is granted what it waits for when that is given, and the
+//! callback follows in the next `chappe_dispatch`: a loop that does not run keeps it from the others.
+//!
+//! Threads. The thread that calls `chappe_dispatch` calls back, with none of the library's locks held: a callback may call everything, also
+//! begin and cancel waits, close handles, and dispatch. It returns; it leaves by no longjmp(3), exception or pthread_exit(3). Several threads may
+//! dispatch at once: each callback is called once. For named objects one thread of the library's sleeps, by arena.
+//!
+//! Ends. A handle may be closed while waits for its object go on: close ends none of them. Of an object that is removed the callbacks get
+//! -EIDRM. When the process dies, its waits leave the line, and what they were granted goes to the next waiter; a permit returns, as any other. A forked child
+//! has no waits of its parent, and a descriptor of its own. exec ends them. At the end of the process no callback is called.
+
+use crate::failure::{Answer, Failure, answer, done};
+use crate::handle;
+use crate::permit::{Place, chappe_permit};
+use crate::pool::chappe_pool;
+use crate::semaphore::chappe_semaphore;
+use chappe::raw::{Hold, incarnation};
+use chappe::woken::Woken;
+use chappe::{AcquireError, DownError, OwnedPermit, Pool, Semaphore};
+use std::any::Any;
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::future::Future;
+use std::os::fd::{AsFd, AsRawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// What is called when a wait is over: `result` is 0, or the negative number of errno(3), of which `chappe_last_error` says more within the callback.
+/// `data` is what was given when the wait began.
+pub type chappe_done = Option<unsafe extern "C" fn(data: *mut c_void, result: c_int)>;
+
+/// What a wait came to. Dropped, it goes back.
+enum Taken {
+    Unit(Unit),
+    Permit(OwnedPermit),
+}
+
+/// A wake-up that was consumed for a callback that is not called yet.
+struct Unit(Option<Semaphore>);
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        if let Some(semaphore) = self.0.take() {
+            let _ = semaphore.up();
+        }
+    }
+}
+
+/// Why a wait came to nothing, to be said by the thread that calls back.
+enum Why {
+    Down(DownError),
+    Acquire(AcquireError),
+    Fault(Box<dyn Any + Send>),
+}
+
+type Over = Result<Taken, Why>;
+type Awaited = Pin<Box<dyn Future<Output = Over> + Send>>;
+
+/// How far a wait is.
+enum At {
+    Waits(Awaited),
+    Over(Over),
+    /// It was called back, or cancelled.
+    Gone,
+}
+
+struct Wait {
+    at: Mutex<At>,
+    waker: Waker,
+    call: unsafe extern "C" fn(*mut c_void, c_int),
+    /// An address, for the callback alone.
+    data: usize,
+    /// Where a permit is to be put: the address of the caller's memory.
+    permit: usize,
+}
+
+/// The waits of a process.
+struct Waits {
+    incarnation: u64,
+    woken: Woken,
+    /// By number. No wait's own lock is taken under this one.
+    all: Mutex<HashMap<u64, Arc<Wait>>>,
+}
+
+/// Those of this process. What a child inherits stays as it is: another thread of its parent may have been in it.
+static WAITS: AtomicPtr<Waits> = AtomicPtr::new(null_mut());
+/// No number is used twice, nor in a child.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+fn waits() -> Answer<&'static Waits> {
+    // Acquire: the waits as their maker left them.
+    let seen = WAITS.load(Ordering::Acquire);
+    // SAFETY: NULL, or leaked.
+    if let Some(waits) = unsafe { seen.as_ref() }.filter(|waits| waits.incarnation == incarnation()) {
+        return Ok(waits);
+    }
+    let made = Waits { incarnation: incarnation(), woken: Woken::new()?, all: Mutex::default() };
+    let made = Box::into_raw(Box::new(made));
+    // AcqRel: as above, of either maker's.
+    match WAITS.compare_exchange(seen, made, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: leaked from now on.
+        Ok(_) => Ok(unsafe { &*made }),
+        Err(other) => {
+            // SAFETY: nobody else has seen it; the other is leaked.
+            unsafe {
+                drop(Box::from_raw(made));
+                Ok(&*other)
+            }
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Begins a wait; answers its number.
+fn begin(call: chappe_done, data: *mut c_void, permit: *mut chappe_permit, future: Awaited) -> Answer<i64> {
+    let call = call.ok_or_else(|| Failure::new(libc::EFAULT, c"a callback is NULL where there must be one"))?;
+    let waits = waits()?;
+    // Relaxed: a number.
+    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    let (waker, data) = (waits.woken.waker(number), data.expose_provenance());
+    let permit = permit.expose_provenance();
+    let wait = Arc::new(Wait { at: Mutex::new(At::Waits(future)), waker, call, data, permit });
+    locked(&waits.all).insert(number, wait.clone());
+    if wait.poll() {
+        wait.waker.wake_by_ref();
+    }
+    Ok(number as i64)
+}
+
+impl Wait {
+    /// Looks whether it is over.
+    fn poll(&self) -> bool {
+        let mut at = locked(&self.at);
+        if let At::Waits(future) = &mut *at {
+            let poll = || future.as_mut().poll(&mut Context::from_waker(&self.waker));
+            let over = catch_unwind(AssertUnwindSafe(poll));
+            if let Poll::Ready(over) = over.unwrap_or_else(|panic| Poll::Ready(Err(Why::Fault(panic)))) {
+                *at = At::Over(over);
+            }
+        }
+        matches!(*at, At::Over(_))
+    }
+
+    /// What it came to, for the one that asks first.
+    fn leave(&self) -> At {
+        std::mem::replace(&mut *locked(&self.at), At::Gone)
+    }
+
+    /// Gives the caller what was taken, and calls back.
+    fn call(&self, over: Over) {
+        let result = done(|| {
+            match over {
+                Ok(Taken::Unit(mut unit)) => drop(unit.0.take()),
+                Err(Why::Down(e)) => return Err(e.into()),
+                Err(Why::Acquire(e)) => return Err(e.into()),
+                // As if it had been here.
+                Err(Why::Fault(panic)) => resume_unwind(panic),
+                Ok(Taken::Permit(permit)) => {
+                    let place = std::ptr::with_exposed_provenance_mut(self.permit);
+                    Place::new(place)?.of_process(Hold::of_owned(permit));
+                }
+            }
+            Ok(())
+        });
+        // SAFETY: the caller's promise: the callback is there while the wait is, and `data` is for it.
+        unsafe { (self.call)(std::ptr::with_exposed_provenance_mut(self.data), result) };
+    }
+}
+
+/// The descriptor that is readable when `chappe_dispatch` has something to do: for poll(2), epoll(7) and loops of events. It is the library's: do
+/// not read or close it. In a forked child it is the parent's; ask again there.
+///
+/// Errors: the system's, if it has no descriptor left.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_dispatch_fd() -> c_int {
+    answer(|| Ok(waits()?.woken.as_fd().as_raw_fd()))
+}
+
+/// Calls the callbacks of the waits that are over; answers how many. Never waits.
+///
+/// Errors: as `chappe_dispatch_fd`.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_dispatch() -> c_int {
+    let taken = answer(|| waits().map(|_| 0));
+    let Ok(waits) = waits() else { return taken };
+    let mut called = 0;
+    for number in waits.woken.take() {
+        let Some(wait) = locked(&waits.all).get(&number).cloned() else { continue };
+        if !wait.poll() {
+            continue;
+        }
+        locked(&waits.all).remove(&number);
+        if let At::Over(over) = wait.leave() {
+            wait.call(over);
+            called += 1;
+        }
+    }
+    called
+}
+
+/// Ends a wait: its callback is not called any more, and what it was granted, or had already, goes to the next waiter.
+///
+/// Errors: -ESRCH if there is no such wait of this process: it was cancelled, or called back, or another thread is about to call it back.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_async_cancel(wait: i64) -> c_int {
+    done(|| {
+        let left = locked(&waits()?.all).remove(&(wait as u64)).map(|wait| wait.leave());
+        match left {
+            None | Some(At::Gone) => {
+                Err(Failure::new(libc::ESRCH, c"there is no such wait: it is over, or was cancelled"))
+            }
+            Some(_) => Ok(()),
+        }
+    })
+}
+
+/// As `chappe_semaphore_down`, without waiting: begins a wait, and answers its number, above 0. `call` is called by `chappe_dispatch` when a wake-up was
+/// consumed for it, also if one was saved already.
+///
+/// Errors: -EBADF; -EFAULT if `call` is NULL; the system's, if it has no descriptor left. The callback gets -EIDRM if the semaphore is or gets
+/// removed, -EUSERS if the arena has no place left and no other wait of this process has one at this semaphore, and the system's.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_semaphore_down_async(
+    semaphore: *mut chappe_semaphore,
+    call: chappe_done,
+    data: *mut c_void,
+) -> i64 {
+    answer(|| {
+        let semaphore = handle::get::<Semaphore>(semaphore)?.clone();
+        let future = async move {
+            semaphore.down_async().await.map_err(Why::Down)?;
+            Ok(Taken::Unit(Unit(Some(semaphore))))
+        };
+        begin(call, data, null_mut(), Box::pin(future))
+    })
+}
+
+/// As `chappe_pool_acquire_owned`, without waiting: begins a wait, and answers its number, above 0. `call` is called by `chappe_dispatch` when a permit was
+/// taken for it, and lies at `permit`, which must be there until then; it belongs to the process, and any thread may give it back.
+///
+/// Errors: -EBADF; -EFAULT if `permit` or `call` is NULL; the system's, if it has no descriptor left. The callback gets what
+/// `chappe_pool_acquire_owned` answers; -EUSERS only if no other wait of this process has a place at this pool.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_pool_acquire_async(
+    pool: *mut chappe_pool,
+    permit: *mut chappe_permit,
+    call: chappe_done,
+    data: *mut c_void,
+) -> i64 {
+    answer(|| {
+        let pool = handle::get::<Pool>(pool)?.clone();
+        Place::new(permit)?;
+        let future = async move { pool.acquire_async().await.map(Taken::Permit).map_err(Why::Acquire) };
+        begin(call, data, permit, Box::pin(future))
+    })
+}
