@@ -498,11 +498,13 @@ impl Place {
 
     /// Writes down which process is the keeper, the holder or the program.
     pub fn is(&self, what: Role, pid: u32) {
-        let started = process::start_time(pid).unwrap_or(0);
-        let at = what as usize;
-        // Relaxed: to be shown, and confirmed by the start time.
-        self.word(at).store(pid.into(), Ordering::Relaxed);
-        self.word(at + 1).store(started, Ordering::Relaxed);
+        write_down(&self.at, what, pid);
+    }
+
+    /// The same for a process to call that is about to be it: after its fork, so that it finds itself here from its first instruction on.
+    pub fn naming(&self, what: Role) -> impl Fn(u32) + Send + Sync + use<> {
+        let at = Arc::clone(&self.at);
+        move |pid| write_down(&at, what, pid)
     }
 
     /// Whether its program is a job's `chappe`, which starts the command: it has a note.
@@ -585,6 +587,14 @@ pub(crate) fn words_of(memory: &Mapping) -> &[AtomicU64] {
     // SAFETY: the mapping has this length, is aligned to a page, and stays as long as it is borrowed; every pattern is a valid word, and
     // all access is atomic.
     unsafe { std::slice::from_raw_parts(memory.start().cast::<AtomicU64>(), memory.bytes() / 8) }
+}
+
+fn write_down(memory: &Mapping, what: Role, pid: u32) {
+    let (words, at) = (words_of(memory), what as usize);
+    let started = process::start_time(pid).unwrap_or(0);
+    // Relaxed: to be shown, and confirmed by the start time.
+    words[at].store(pid.into(), Ordering::Relaxed);
+    words[at + 1].store(started, Ordering::Relaxed);
 }
 
 /// Opens the directory of terminals.

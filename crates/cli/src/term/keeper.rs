@@ -33,7 +33,9 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
     have_only(&[place.as_fd(), pty.master.as_fd(), pty.slave.as_fd(), tells.as_fd()]);
     scope::enter(wanted.name);
-    let started = pty::start(&pty, wanted);
+    place.is(Role::Keeper, chappe::process::pid());
+    // Itself, before it runs: a program that asks at once whose terminal this is must find its own.
+    let started = pty::start(&pty, wanted, place.naming(Role::Program));
     let Pty { master, slave } = pty;
     // With it open, the end of the program's side would never be seen.
     drop(slave);
@@ -48,8 +50,6 @@ pub fn keep(place: &Place, pty: Pty, wanted: &Wanted<'_>, size: (u16, u16), mut 
             chappe::process::exit(1);
         }
     };
-    place.is(Role::Program, program);
-    place.is(Role::Keeper, chappe::process::pid());
     leave_the_shell();
     // Before there is another process that has the pipe.
     let _ = tells.write_all(&(program as i32).to_le_bytes());

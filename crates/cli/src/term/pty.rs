@@ -63,11 +63,11 @@ pub fn set_size(master: &OwnedFd, columns: u16, rows: u16) -> io::Result<()> {
     }
 }
 
-/// Starts a program whose controlling terminal it is.
+/// Starts a program whose controlling terminal it is. `first` is called in its process, with its number, before it is the program.
 ///
 /// # Errors
 /// The system's, of the fork or of the exec.
-pub fn start(pty: &Pty, wanted: &Wanted<'_>) -> io::Result<Child> {
+pub fn start(pty: &Pty, wanted: &Wanted<'_>, first: impl Fn(u32) + Send + Sync + 'static) -> io::Result<Child> {
     let end = || pty.slave.try_clone();
     let file_size = wanted.file_size;
     let mut child = Command::new(&wanted.command[0]);
@@ -94,7 +94,7 @@ pub fn start(pty: &Pty, wanted: &Wanted<'_>) -> io::Result<Child> {
         "VTE_VERSION",
     ];
     OTHERS.iter().for_each(|name| _ = child.env_remove(name));
-    // SAFETY: between fork and exec only system calls are made: no memory is allocated, no lock taken.
+    // SAFETY: between fork and exec the keeper, which has one thread, makes system calls, and reads a file of /proc in `first`.
     unsafe {
         child.pre_exec(move || {
             // As a login has it: what a script's background job ignores is not the program's.
@@ -104,6 +104,7 @@ pub fn start(pty: &Pty, wanted: &Wanted<'_>) -> io::Result<Child> {
             if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
                 return Err(io::Error::last_os_error());
             }
+            first(libc::getpid() as u32);
             Ok(())
         });
     }
@@ -150,6 +151,24 @@ fn count(got: isize) -> io::Result<Option<usize>> {
 mod tests {
     use super::*;
     use chappe::term::holder::PIPELINE;
+    use chappe::term::place::{Making, Place, Role, directory};
+    use chappe::term::screen::fit;
+
+    #[test]
+    fn a_program_stands_in_its_terminal_before_it_runs() {
+        let home = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let making = Making { size: fit(80, 24), history: 0, command: "true", note: &[], private: false };
+        let place = Place::make(&directory(home.path()).expect("ours"), "t", &making).expect("room");
+        let command = ["true".into()];
+        let label = String::from("true");
+        let (name, within, note, private, file_size) = ("t", None, &[][..], false, false);
+        let wanted =
+            Wanted { name, size: None, history: 0, command: &command, label, within, note, private, file_size };
+        let pty = open(80, 24).expect("a pseudo-terminal");
+        let mut child = start(&pty, &wanted, place.naming(Role::Program)).expect("it is there");
+        assert_eq!(place.process(Role::Program), Some(child.id()));
+        child.wait().expect("ours");
+    }
 
     /// What the line discipline has when it is full.
     const DISCIPLINE: usize = 4095;

@@ -212,7 +212,7 @@ fn a_hung_up_terminal_keeps_its_name_while_nobody_waits_for_its_keeper() {
     });
     // A keeper that is killed in its wait for a holder that has just been killed takes that one's remains along. Nobody waits for its own.
     let [keeper, holder] = ["keeper", "holder"].map(|role| term.pid(role));
-    [keeper, holder].map(|pid| kill(pid, libc::SIGKILL));
+    [keeper, holder].into_iter().for_each(|pid| kill(pid, libc::SIGKILL));
     until("the keeper's remains", || (state(keeper) == Some('Z')).then_some(()));
     until("the holder's end", || (!runs(holder)).then_some(()));
     assert_eq!(term.view()["state"], "hung-up");
