@@ -8,6 +8,8 @@
 //! chappe_V-1_A.deb, libchappe0_V-1_A.deb, libchappe-dev_V-1_A.deb
 //! chappe-V-1.A.rpm, libchappe0-V-1.A.rpm, libchappe-devel-V-1.A.rpm
 //! chappe-V-A.cdx.json                the crates that are linked in: a bill of materials (CycloneDX)
+//! chappe-V.tar.gz, chappe-V-cp39-abi3-*.whl   by `cargo xtask dist wheels`: for pip, see [`wheels`]
+//! chappe-V-A-linux-musl.tar.gz       so too: the command alone, static, for systems with another C library or none
 //! SHA256SUMS
 //! ```
 //!
@@ -15,7 +17,7 @@
 //! and of the target taken out of what is built. Files have the time of the commit, or of `SOURCE_DATE_EPOCH`. What also matters is
 //! the system: the C library and the linker, and for the packages dpkg's tools and rpmbuild.
 //!
-//! [`check`] installs what was made.
+//! [`check`] installs what was made. `--again` makes it once more, elsewhere: each file must come out the same to the byte.
 //!
 //! `--built DIR` packs what was built before, as `cargo xtask install --built` does.
 
@@ -25,8 +27,9 @@ mod crates;
 mod deb;
 mod files;
 mod rpm;
+mod wheels;
 
-use self::files::{all, fresh, is_debug, set_rights, stage, tool};
+use self::files::{all, flags, fresh, is_debug, own, pack, set_rights, stage, tool};
 use crate::install;
 use crate::run::{Cargo, DIST, root, target};
 use anyhow::{Context, Result, bail, ensure};
@@ -52,29 +55,13 @@ fn epoch() -> Result<String> {
 
 /// Builds everything; where it lies.
 fn build(epoch: &str) -> Result<PathBuf> {
-    let own = target().join("dist-build");
-    let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))?;
-    // A later one wins where several fit: the target directory may lie in the source's.
-    let places = [(root(), "/chappe"), (home.into(), "/cargo"), (own.clone(), "/target")];
-    let mut flags = std::env::var("RUSTFLAGS").unwrap_or_default();
-    for (from, to) in places {
-        flags += &format!(" --remap-path-prefix={}={to}", from.display());
-    }
+    let (own, flags) = (own(), flags()?);
     let libraries = Cargo::new("build").args(DIST).args(install::LIBRARIES).args(["--locked"]);
     for call in [libraries, install::building("dist").args(LINKED)] {
         let call = call.env("CARGO_TARGET_DIR", &own.display().to_string()).env("SOURCE_DATE_EPOCH", epoch);
-        call.env("RUSTFLAGS", flags.trim()).env("CARGO_INCREMENTAL", "0").run()?;
+        call.env("RUSTFLAGS", &flags).env("CARGO_INCREMENTAL", "0").run()?;
     }
     Ok(own.join("dist"))
-}
-
-/// Packs a directory, whose name begins each path, as a tar.
-fn pack(directory: &Path, to: &Path, epoch: &str) -> Result<()> {
-    let (parent, name) = directory.parent().zip(directory.file_name()).context("a directory has a name")?;
-    let mut tar = Command::new("tar");
-    tar.args(["--create", "--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
-    tar.arg(format!("--mtime=@{epoch}")).arg("--use-compress-program=gzip -9n").arg("--file").arg(to);
-    tool(tar.arg("--directory").arg(parent).arg(name)).map(drop)
 }
 
 /// Moves the debugging information out of one tree into another.
@@ -91,13 +78,8 @@ fn part(base: &Path, debug: &Path) -> Result<()> {
 fn archives(built: &Path, work: &Path, packages: &Path, version: &str, epoch: &str) -> Result<()> {
     let name = format!("chappe-{version}-{}-linux-gnu", std::env::consts::ARCH);
     let base = stage(built, &work.join("archive"), "/usr/local", "lib")?;
-    let licences = base.join("share/doc/chappe");
-    fs::create_dir_all(&licences)?;
-    for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "CHANGELOG.md"] {
-        fs::copy(root().join(file), licences.join(file))?;
-    }
     let graph = crates::graph(&[crates::COMMAND, crates::LIBRARY])?;
-    crates::notices(&graph.keys().flatten().cloned().collect(), &licences)?;
+    crates::documents(&base, &graph.keys().flatten().cloned().collect())?;
     let bill = crates::bill(&graph, version, epoch)?;
     fs::write(packages.join(format!("chappe-{version}-{}.cdx.json", std::env::consts::ARCH)), bill)?;
     let (tree, debug) = (work.join(&name), work.join("debug").join(&name));
@@ -117,30 +99,68 @@ fn archives(built: &Path, work: &Path, packages: &Path, version: &str, epoch: &s
     pack(&debug, &packages.join(format!("{name}-debug.tar.gz")), epoch)
 }
 
+/// Makes what a system's own packages need, of what was built before or is built now.
+fn native(built: Option<PathBuf>, packages: &Path, epoch: &str) -> Result<()> {
+    let version = install::version()?;
+    let built = match built {
+        Some(built) => built,
+        None => build(epoch)?,
+    };
+    let work = target().join("dist-work");
+    fresh(&work)?;
+    archives(&built, &work, packages, &version, epoch)?;
+    deb::packages(&built, &work, packages, &version, epoch)?;
+    rpm::packages(&built, &work, packages, &version, epoch)?;
+    fs::remove_dir_all(&work).map_err(Into::into)
+}
+
+/// Makes all that was made once more, in another target directory.
+///
+/// # Errors
+/// What does not build; what is not the same to the byte.
+fn again(packages: &Path) -> Result<()> {
+    let read = |directory: &Path| {
+        let sums = directory.join("SHA256SUMS");
+        fs::read_to_string(&sums).with_context(|| format!("{} is not there: `cargo xtask dist` first", sums.display()))
+    };
+    let (before, other) = (read(packages)?, target().join("dist-again"));
+    let parts: [(&str, &[&str]); 2] = [(".deb\n", &["dist"]), (".whl\n", &["dist", "wheels"])];
+    for (_, args) in parts.iter().filter(|(made, _)| before.contains(made)) {
+        let status = Command::new(std::env::current_exe()?).args(*args).env("CARGO_TARGET_DIR", &other).status()?;
+        ensure!(status.success(), "{args:?} ended with {status}");
+    }
+    let after = read(&other.join("packages"))?;
+    let differ: Vec<&str> = before.lines().filter(|line| !after.lines().any(|other| other == *line)).collect();
+    ensure!(differ.is_empty(), "these came out differently from those in {}:\n{}", other.display(), differ.join("\n"));
+    println!("{} files came out the same to the byte", before.lines().count());
+    Ok(())
+}
+
 /// Makes everything.
 ///
 /// # Errors
 /// What does not build, a tool that is not there, a command that is too large.
 pub fn command(args: &[&str]) -> Result<()> {
-    let built = match args {
+    let (epoch, packages) = (epoch()?, target().join("packages"));
+    match args {
         ["--check"] => return check::command(),
-        [] => None,
-        ["--built", built] => Some(PathBuf::from(built)),
-        other => bail!("`{}` is not known here\nusage: cargo xtask dist [--built DIR | --check]", other.join(" ")),
-    };
-    let (epoch, version) = (epoch()?, install::version()?);
-    let built = match built {
-        Some(built) => built,
-        None => build(&epoch)?,
-    };
-    let (work, packages) = (target().join("dist-work"), target().join("packages"));
-    fresh(&work)?;
-    fresh(&packages)?;
-    archives(&built, &work, &packages, &version, &epoch)?;
-    deb::packages(&built, &work, &packages, &version, &epoch)?;
-    rpm::packages(&built, &work, &packages, &version, &epoch)?;
-    fs::remove_dir_all(&work)?;
-    let files = all(&packages)?;
+        ["--again"] => return again(&packages),
+        [] | ["--built", _] => {
+            fresh(&packages)?;
+            native(args.get(1).map(PathBuf::from), &packages, &epoch)?;
+        }
+        ["wheels", only @ ..] => {
+            fs::create_dir_all(&packages)?;
+            wheels::packages(only, &packages, &epoch)?;
+        }
+        other => {
+            bail!(
+                "`{}` is not known here\nusage: cargo xtask dist [wheels [TARGET...] | --built DIR | --check | --again]",
+                other.join(" ")
+            )
+        }
+    }
+    let files: Vec<PathBuf> = all(&packages)?.into_iter().filter(|file| !file.ends_with("SHA256SUMS")).collect();
     let names = files.iter().filter_map(|file| file.file_name());
     let sums = tool(Command::new("sha256sum").args(names).current_dir(&packages))?;
     fs::write(packages.join("SHA256SUMS"), format!("{sums}\n"))?;

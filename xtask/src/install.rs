@@ -229,8 +229,16 @@ fn command_itself(built: &Path, base: &Path, debug: bool) -> Result<()> {
         copy(&from, &to)?;
         strip(&to, debug)?;
     }
+    texts(&chappe, base)
+}
+
+/// The command's manual and completions, by a command that runs here.
+///
+/// # Errors
+/// What it says.
+pub fn texts(chappe: &Path, base: &Path) -> Result<()> {
     let says = |args: &[&OsStr]| -> Result<Vec<u8>> {
-        let out = Command::new(&chappe).args(args).output().with_context(|| format!("cannot start {chappe:?}"))?;
+        let out = Command::new(chappe).args(args).output().with_context(|| format!("cannot start {chappe:?}"))?;
         ensure!(out.status.success(), "{chappe:?} {args:?}: {}", String::from_utf8_lossy(&out.stderr));
         Ok(out.stdout)
     };

@@ -51,7 +51,8 @@
 //! cargo xtask header                     the C headers, from the source of crates/ffi
 //! cargo xtask wheel [ARG...]             the Python package as a wheel, by pip, into target/wheels
 //! cargo xtask dist [--built DIR]         archives, Debian and RPM packages, the same to the byte each time, into target/packages
-//! cargo xtask dist --check               installs, uses, upgrades and removes all of that in a bare Debian
+//! cargo xtask dist wheels                beside those: the Python package as wheels for many systems, and as source; the static command
+//! cargo xtask dist --check | --again     installs all that into a bare Debian, uses and removes it | builds it twice
 //! cargo xtask install [--prefix DIR] [--libdir DIR] [--destdir DIR] [--profile NAME | --built DIR] [--debug]
 //!                                        the C library with all that belongs to it, stripped; --debug: debug files beside;
 //!                                        --built: of what was built before

@@ -32,6 +32,11 @@ const BARGING: &str = "CHAPPE_RUN_BARGING";
 pub fn run(a: &Run, file_size: bool) -> Failure {
     let name = &a.program[0];
     let failed = |why| Failure { status: FAILED, why };
+    if cfg!(target_feature = "crt-static") {
+        return failed(anyhow!(
+            "this chappe is the static one, for any system, and has no `chappe run`: what it preloads is made for the GNU C library, and comes with the package for a system that has it"
+        ));
+    }
     let library = match library() {
         Ok(library) => library,
         Err(why) => return failed(why),

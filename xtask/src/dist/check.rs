@@ -1,12 +1,12 @@
 //! `cargo xtask dist --check`: what lies in target/packages, installed as people do, in the root of a bare Debian without a compiler.
 //!
 //! Each package is installed, does the README's main job, is upgraded while a job runs under a permit, and removed; then no file of it is
-//! left. (An RPM package is upgraded to itself, and no job runs then.) Needs root's rights, debootstrap, lintian and rpm. A kind of package
-//! that was not made is left out, and that is said.
+//! left. (An RPM package is upgraded to itself, and no job runs then.) The static command does its job in a root with nothing else in it.
+//! Needs root's rights, debootstrap, lintian and rpm. A kind of package that was not made is left out, and that is said.
 
 use super::files::{all, fresh, tool};
 use crate::install;
-use crate::run::target;
+use crate::run::{root, target};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,11 +37,11 @@ chappe acquire --timeout 1m held -- cat /tmp/went | grep -qx 'went on'
 struct Root(PathBuf);
 
 impl Root {
-    /// A bare Debian; fetched once.
+    /// A bare Debian with Python; fetched once.
     fn debian(name: &str) -> Result<Root> {
         let base = target().join("dist-base");
-        if !base.join("usr/bin/dpkg").exists() {
-            let what = ["--variant=minbase", "bookworm"];
+        if !base.join("usr/bin/python3").exists() {
+            let what = ["--variant=minbase", "--include=python3-venv", "bookworm"];
             let mut fetch = Command::new("debootstrap");
             // Whose directory is not there, inside.
             fetch.args(what).arg(&base).env_remove("TMPDIR");
@@ -50,6 +50,17 @@ impl Root {
         let at = target().join("dist-root").join(name);
         fresh(at.parent().context("a root lies in a directory")?)?;
         tool(Command::new("cp").arg("-a").arg(&base).arg(&at))?;
+        Ok(Root(at))
+    }
+
+    /// One with nothing in it but where the system's own files go.
+    fn empty(name: &str) -> Result<Root> {
+        let at = target().join("dist-root").join(name);
+        fresh(&at)?;
+        for directory in ["dev/shm", "proc", "tmp"] {
+            fs::create_dir_all(at.join(directory))?;
+        }
+        fs::write(at.join("dev/null"), "")?;
         Ok(Root(at))
     }
 
@@ -113,7 +124,13 @@ fn installed(root: &Root, install: &str, more: &str, upgrade: &str, remove: &str
 
 /// Each kind of package, and whether there was one.
 type Check = fn() -> Result<bool>;
-const CHECKS: [(&str, Check); 3] = [("Debian's packages", debian), ("RPM packages", rpm), ("the archive", archive)];
+const CHECKS: [(&str, Check); 5] = [
+    ("Debian's packages", debian),
+    ("RPM packages", rpm),
+    ("the archive", archive),
+    ("the static command", alone),
+    ("the wheel", wheel),
+];
 
 /// Checks all.
 ///
@@ -189,6 +206,49 @@ fn archive() -> Result<bool> {
     let unpack = format!("tar -C /usr/local --strip-components=1 -xzf /tmp/{name}\nldconfig\n");
     let remove = format!("cd /usr/local\ntar -tzf /tmp/{name} | cut -d/ -f2- | grep -v '/$' | xargs rm\n");
     installed(&system, &unpack, RUN, &unpack, &remove)?;
+    system.end()?;
+    Ok(true)
+}
+
+/// No shell, no C library: the command starts itself.
+fn alone() -> Result<bool> {
+    let archives = made("chappe-", &format!("-{}-linux-musl.tar.gz", std::env::consts::ARCH))?;
+    let [one] = archives.as_slice() else { return Ok(false) };
+    let system = Root::empty("alone")?;
+    tool(Command::new("tar").arg("-C").arg(&system.0).args(["--strip-components=1", "-xzf"]).arg(one))?;
+    let said = system.start(&["/bin/chappe", "acquire", "--create", "gpu0", "gpu1", "--", "/bin/chappe", "ls"])?;
+    ensure!(said.contains("gpu0") && said.contains("1 held"), "{said}");
+    let refused = system.start(&["/bin/chappe", "run", "--", "/bin/chappe", "ls"]).err().map(|e| e.to_string());
+    let refused = refused.unwrap_or_default();
+    ensure!(refused.contains("has no `chappe run`"), "`chappe run` is not there, and does not say so: {refused}");
+    system.end()?;
+    Ok(true)
+}
+
+/// By the pip of the system's Python, without a registry; the first example of the guide's chapter, and the command that it brings.
+fn wheel() -> Result<bool> {
+    let wheels = made("chappe-", &format!("manylinux_2_28_{}.whl", std::env::consts::ARCH))?;
+    let [one] = wheels.as_slice() else { return Ok(false) };
+    let guide = fs::read_to_string(root().join("book/src/python.md"))?;
+    let first = guide.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```"));
+    let (first, _) = first.context("the chapter on Python begins with an example")?;
+    let system = Root::debian("wheel")?;
+    system.give(&wheels)?;
+    fs::write(system.0.join("tmp/first.txt"), first)?;
+    let name = one.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let pip = "/tmp/v/bin/pip install --no-index --disable-pip-version-check";
+    let install = format!("python3 -m venv /tmp/v\n{pip} /tmp/{name} >&2\n");
+    let more = "python -m doctest /tmp/first.txt\npython -m chappe ls >&2\n";
+    let path = "PATH=/tmp/v/bin:$PATH\n";
+    let script = |what: &str| format!("{path}{what}");
+    system.run(&install).context("installing")?;
+    system.run(&script(&format!("{more}{JOB}"))).context("the guide's example and the README's job")?;
+    let upgrade = format!("{pip} --force-reinstall /tmp/{name} >&2");
+    system.run(&script(&UPGRADE.replace("UPGRADE", &upgrade))).context("the upgrade beside a job")?;
+    system.run(&script("pip uninstall -y chappe >&2\n! python -c 'import chappe' 2>/dev/null")).context("removing")?;
+    let ours = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains("chappe"));
+    let left: Vec<PathBuf> = all(&system.0.join("tmp/v"))?.into_iter().filter(ours).collect();
+    ensure!(left.is_empty(), "left behind: {left:?}");
     system.end()?;
     Ok(true)
 }

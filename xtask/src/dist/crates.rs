@@ -13,6 +13,8 @@ use std::process::Command;
 pub const COMMAND: &[&str] = &["-p", "chappe-cli", "-p", "chappe-preload", "--features", FEATURES];
 /// The crates of the library.
 pub const LIBRARY: &[&str] = &["-p", "chappe-ffi", "--features", "chappe-ffi/term"];
+/// The crates of the library for Python.
+pub const PYTHON: &[&str] = &["-p", "chappe-py", "--features", "chappe-py/full"];
 
 /// One crate of others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,6 +140,16 @@ pub fn notices(linked: &BTreeSet<Crate>, to: &Path) -> Result<()> {
     fs::write(to.join("third-party.txt"), licences(linked)?)?;
     fs::copy(of_the_standard_library()?, to.join("rust-library.html"))?;
     Ok(())
+}
+
+/// What an archive has to read.
+pub fn documents(base: &Path, linked: &BTreeSet<Crate>) -> Result<()> {
+    let to = base.join("share/doc/chappe");
+    fs::create_dir_all(&to)?;
+    for file in ["LICENSE-APACHE", "LICENSE-MIT", "README.md", "CHANGELOG.md"] {
+        fs::copy(root().join(file), to.join(file))?;
+    }
+    notices(linked, &to)
 }
 
 /// The bill of materials as JSON.

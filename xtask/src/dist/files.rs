@@ -1,6 +1,7 @@
 //! Files on their way into a package: where they lie, what rights they have, and the programs that are called for them.
 
 use crate::install;
+use crate::run::{root, target};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -30,12 +31,39 @@ pub fn stage(built: &Path, to: &Path, prefix: &str, libdir: &str) -> Result<Path
     Ok(base)
 }
 
+/// The target directory of what is packaged.
+pub fn own() -> PathBuf {
+    target().join("dist-build")
+}
+
+/// The flags of rustc that take this machine's places out of what it builds.
+pub fn flags() -> Result<String> {
+    let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))?;
+    // A later one wins where several fit: the target directory may lie in the source's.
+    let places =
+        [(root(), "/chappe"), (target().join("dist-source"), "/chappe"), (home.into(), "/cargo"), (own(), "/target")];
+    let mut flags = std::env::var("RUSTFLAGS").unwrap_or_default();
+    for (from, to) in places {
+        flags += &format!(" --remap-path-prefix={}={to}", from.display());
+    }
+    Ok(flags.trim().to_owned())
+}
+
 /// Makes an empty directory.
 pub fn fresh(directory: &Path) -> Result<()> {
     if directory.exists() {
         fs::remove_dir_all(directory)?;
     }
     fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))
+}
+
+/// Packs a directory, whose name begins each path, as a tar.
+pub fn pack(directory: &Path, to: &Path, epoch: &str) -> Result<()> {
+    let (parent, name) = directory.parent().zip(directory.file_name()).context("a directory has a name")?;
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
+    tar.arg(format!("--mtime=@{epoch}")).arg("--use-compress-program=gzip -9n").arg("--file").arg(to);
+    tool(tar.arg("--directory").arg(parent).arg(name)).map(drop)
 }
 
 /// All files and links below a directory, and the directories; in order.

@@ -64,6 +64,8 @@ Which programs:
   LD_PRELOAD there. A script runs if its interpreter does, which it
   names behind `#!`; others as `chappe run -- sh FILE`.
 
+  A static command, for systems without that library, has no `run`.
+
 Environment:
   CHAPPE_PRELOAD   the library, if it is neither beside `chappe` nor in
                    ../lib/chappe: libchappe_preload.so
