@@ -28,6 +28,13 @@ fn one_permit(faults: Faults) -> World {
     World::new(&[("a", 1)], &[&[hold(&["a"])], &[hold(&["a"])]], faults)
 }
 
+/// One that wants nothing without an owner may come late without harm, if it is asked for until then.
+fn no_units(faults: Faults) -> World {
+    let Act::Hold(want, _) = hold(&["a"]) else { unreachable!() };
+    let acts = [Act::Hold(Want { of: Of::Permits, ..want }, false)];
+    World::new(&[("a", 1)], &[&acts, &acts], faults)
+}
+
 fn three_in_line(faults: Faults) -> World {
     let acts = [hold(&["a"])];
     World::new(&[("a", 1)], &[&acts, &acts, &acts], faults)
@@ -232,7 +239,8 @@ fn a_waiter_for_a_unit_whose_lease_ends_knows_whether_it_has_it() {
 
 #[test]
 fn an_engine_without_room_says_so_and_has_done_it_or_not() {
-    search(one_permit(Faults { full: 1, late: 1, ..NONE }));
+    search(one_permit(Faults { full: 1, ..NONE }));
+    search(no_units(Faults { full: 1, late: 1, ..NONE }));
     search(impatient(Faults { full: 1, ..NONE }));
     search(mutex(Faults { full: 1, ..NONE }));
     search(unit(Faults { full: 1, late: 1, ..NONE }));
