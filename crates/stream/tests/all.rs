@@ -10,6 +10,7 @@ mod graphs;
 mod music;
 mod parts;
 mod parts_storm;
+mod patience;
 mod recorder;
 mod serial;
 mod signals;

@@ -2,6 +2,7 @@
 //!
 //! A part's program is this test program, run with the one test [`a_part_of_a_graph_serves`].
 
+use crate::patience::{ended, until};
 use chappe_stream::process::{Command, serve};
 use chappe_stream::{Anew, Block, Body, Data, Graph, Kind, Options, Plan, Report, RunError, Running};
 use std::io::Write;
@@ -89,7 +90,7 @@ fn a_part_of_a_graph_serves() {
 }
 
 fn run(text: &str) -> Result<Report, RunError> {
-    begun(text)?.wait()
+    ended(begun(text)?)
 }
 
 fn begun(text: &str) -> Result<Running, RunError> {
@@ -163,7 +164,7 @@ fn a_part_that_is_stopped_is_told_and_waited_for() {
         // SAFETY: a plain call.
         unsafe { libc::kill(pid as i32, libc::SIGCONT) };
     });
-    let report = running.wait().unwrap();
+    let report = ended(running).unwrap();
     assert_eq!(read(dir.path()), (0..6400).map(|i| i as f32).collect::<Vec<_>>());
     assert_eq!(report.parts[0].restarts, 0);
     assert_eq!(told.lock().unwrap().first(), Some(&("a".to_owned(), true)));
@@ -247,16 +248,14 @@ fn a_serial_line_in_a_killed_part_counts_what_is_lost_and_goes_on() {
     for (at, part) in sent.chunks(10).enumerate() {
         device.outer.write_all(part).unwrap();
         // Each is in the part's hands, or behind it, before the next one comes.
-        loop {
+        let has = || {
             let (got, dropped) = all(&running.report());
-            if got + dropped == (at as u64 + 1) * 10 {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+            got + dropped
+        };
+        until("the bytes are counted", || has() == (at as u64 + 1) * 10);
     }
     running.stop();
-    let report = running.wait().unwrap();
+    let report = ended(running).unwrap();
     let (got, dropped) = all(&report);
     assert_eq!((got + dropped, report.parts[0].restarts), (250, 1));
     // All but a run of bytes in the midst.
@@ -316,11 +315,11 @@ fn a_part_that_cannot_go_on_is_reported_with_its_place() {
     assert!(wrong.contains("`stdin` belongs to the process that runs the graph, and not to `@a`"), "{wrong}");
     let command = Command { program: Some("/no/such/program".into()), args: Vec::new() };
     let graph = Graph::new(&format!("{from} | gain 1 @a | null")).unwrap().parts_by(command);
-    let wrong = graph.run().unwrap().wait().unwrap_err().to_string();
+    let wrong = ended(graph.run().unwrap()).unwrap_err().to_string();
     assert!(wrong.contains("@a cannot be begun: No such file"), "{wrong}");
     let command = Command { program: Some("/bin/true".into()), args: Vec::new() };
     let graph = Graph::new(&format!("{from} | gain 1 @a | null")).unwrap().parts_by(command);
-    let wrong = graph.run().unwrap().wait().unwrap_err().to_string();
+    let wrong = ended(graph.run().unwrap()).unwrap_err().to_string();
     assert!(wrong.contains("@a ended without having run: its program must call"), "{wrong}");
 }
 

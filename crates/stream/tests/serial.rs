@@ -1,6 +1,7 @@
 //! Serial lines, on pseudo-terminals: what the other end wrote comes, what is written goes out at the line's rate, and a line that goes away is
 //! told, or waited for.
 
+use crate::patience::{WATCHDOG, ended, until};
 use chappe_stream::{Graph, Lost, Running};
 use std::collections::HashMap;
 use std::fs::File;
@@ -61,7 +62,7 @@ fn every_byte_that_a_device_sends_comes() {
     let running = graph.run().unwrap();
     assert_eq!(device.speed(), 19_200);
     device.outer.write_all(&bytes(3000)).unwrap();
-    let report = running.wait().unwrap();
+    let report = ended(running).unwrap();
     assert!(std::fs::read(&out).unwrap() == bytes(3000));
     assert_eq!(report.node("serial").unwrap().says.as_deref(), Some("3000 bytes"));
     assert_ne!(device.speed(), 19_200, "and as it was behind its end");
@@ -81,8 +82,9 @@ fn bytes_go_at_the_rate_of_the_line() {
     let began = Instant::now();
     let running =
         Graph::new(&format!("file {} | serial {:?} 115200", quoted(&from), device.name)).unwrap().run().unwrap();
+    // Behind its end, so that nobody reads for ever what a graph that has failed does not write.
+    let report = ended(running).unwrap();
     assert!(reader.join().unwrap() == bytes(2304));
-    let report = running.wait().unwrap();
     // 2,304 bytes of ten bits each; a pseudo-terminal would take them at once.
     assert!(began.elapsed() >= Duration::from_millis(199), "{:?}", began.elapsed());
     assert_eq!((report.dropped(), report.node("serial").unwrap().says.as_deref()), (0, Some("2304 bytes")));
@@ -102,13 +104,11 @@ fn a_line_that_goes_away_is_told_or_waited_for() {
     let device = plugged();
     let running = Graph::new(&format!("serial {} | file {}", quoted(&name), quoted(&out))).unwrap().run().unwrap();
     drop(device);
-    let why = running.wait().unwrap_err().to_string();
+    let why = ended(running).unwrap_err().to_string();
     assert!(why.contains("has gone after 0 bytes: `lost=wait` waits for it"), "{why}");
     // The same, waited for: what each of two devices sends.
     let has = |count: u64, running: &Running| {
-        while running.report().node("count").unwrap().counts.elements < count {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        until("bytes come", || running.report().node("count").unwrap().counts.elements >= count);
     };
     let mut device = plugged();
     let text = format!("serial {} lost=wait | take 200 | count | file {}", quoted(&name), quoted(&out));
@@ -119,11 +119,11 @@ fn a_line_that_goes_away_is_told_or_waited_for() {
     has(100, &running);
     drop(device);
     // Told when it goes, and not when it is back.
-    assert_eq!(told.recv().unwrap(), ("serial".to_owned(), Lost::Gone));
+    assert_eq!(told.recv_timeout(WATCHDOG).unwrap(), ("serial".to_owned(), Lost::Gone));
     device = plugged();
-    assert!(matches!(told.recv().unwrap(), (_, Lost::Back(away)) if away > 0.0));
+    assert!(matches!(told.recv_timeout(WATCHDOG).unwrap(), (_, Lost::Back(away)) if away > 0.0));
     device.outer.write_all(&bytes(200)[100..]).unwrap();
-    let report = running.wait().unwrap();
+    let report = ended(running).unwrap();
     assert!(std::fs::read(&out).unwrap() == bytes(200));
     let says = report.node("serial").unwrap().says.clone().unwrap();
     assert!(says.starts_with("200 bytes, 1 times lost, for "), "{says}");
@@ -137,11 +137,9 @@ fn the_example_of_a_serial_line_makes_a_table_of_what_it_hears() {
     let text = text.replace("\"/dev/ttyUSB0\"", &format!("{:?}", device.name)).replace("\"high.csv\"", &quoted(&out));
     let running = Graph::new(&text).unwrap().run().unwrap();
     device.outer.write_all(b"1 3.2\n2 3.5\n3 5\n4 0.1\n").unwrap();
-    while running.report().node("serial").unwrap().counts.elements < 22 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until("lines come", || running.report().node("serial").unwrap().counts.elements >= 22);
     running.stop();
-    assert_eq!(running.wait().unwrap().dropped(), 0);
+    assert_eq!(ended(running).unwrap().dropped(), 0);
     assert_eq!(std::fs::read_to_string(&out).unwrap(), "at,volts\n2,3.5\n3,5.0\n");
 }
 
@@ -150,7 +148,7 @@ fn a_stop_ends_a_line_on_which_nothing_happens() {
     let device = Device::new();
     let running = Graph::new(&format!("serial {:?} | null", device.name)).unwrap().run().unwrap();
     running.stop();
-    running.wait().unwrap();
+    ended(running).unwrap();
 }
 
 #[test]
@@ -256,7 +254,7 @@ fn no_rate_loses_a_byte_under_eight_hogs() {
         // What came while the machine ran none of them is not the stage's loss.
         assert!(refused as f64 <= rate * waited, "{baud} baud: {refused}");
         running.stop();
-        running.wait().unwrap();
+        ended(running).unwrap();
         assert!(refused > 0 || std::fs::read(&out).unwrap() == all, "{baud} baud");
     }
     // Relaxed: as above.
