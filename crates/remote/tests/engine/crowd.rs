@@ -1,6 +1,6 @@
 //! What many clients cost an engine, by its own metrics, beside what the model says: `docs/many-machines.md` has the figures.
 
-use crate::nodes::Nodes;
+use crate::nodes::{Nodes, until};
 use crate::person::Person;
 use chappe_remote::place::Place;
 use chappe_remote::{Patience, Pool, Remote};
@@ -66,6 +66,15 @@ fn tell(what: &str, before: &Sums, after: &Sums, per: f64, unit: &str) -> Sums {
     each
 }
 
+/// All clients stay until this goes, also if the test has failed.
+struct Stay<'a>(&'a AtomicU32);
+
+impl Drop for Stay<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed); // Relaxed: it only ends a wait.
+    }
+}
+
 /// What so many clients cost that are in these pools, each of which has one permit.
 fn costs(nodes: &Nodes, pools: usize) {
     let namespace = format!("crowd{pools}");
@@ -76,6 +85,7 @@ fn costs(nodes: &Nodes, pools: usize) {
     let held: Vec<_> = all.iter().map(|pool| pool.acquire().unwrap()).collect();
     let (had, wait) = (AtomicU32::new(0), &AtomicU32::new(1));
     let (idle, each) = std::thread::scope(|scope| {
+        let _stay = Stay(wait);
         for at in 0..CLIENTS {
             let (place, had) = (&place, &had);
             std::thread::Builder::new()
@@ -95,10 +105,8 @@ fn costs(nodes: &Nodes, pools: usize) {
                 .unwrap();
         }
         let begun = Instant::now();
-        while all.iter().map(|pool| pool.info().unwrap().waiting).sum::<u32>() < CLIENTS as u32 {
-            assert!(begun.elapsed() < Duration::from_secs(300), "they do not come");
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        let waiting = || all.iter().map(|pool| pool.info().unwrap().waiting).sum::<u32>();
+        until("all clients wait", || waiting() >= CLIENTS as u32);
         println!("{CLIENTS} clients wait for {pools} pools {:.1} s after", begun.elapsed().as_secs_f64());
         // What they were told of those behind them is through.
         std::thread::sleep(Duration::from_secs(3));
@@ -109,15 +117,10 @@ fn costs(nodes: &Nodes, pools: usize) {
         let (before, begun) = (counted(nodes), Instant::now());
         drop(held);
         // Relaxed: as above.
-        while had.load(Ordering::Relaxed) < CLIENTS as u32 {
-            assert!(begun.elapsed() < Duration::from_secs(300), "{} have had it", had.load(Ordering::Relaxed));
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("all have had a permit", || had.load(Ordering::Relaxed) >= CLIENTS as u32);
         let took = begun.elapsed().as_secs_f64();
         println!("{CLIENTS} hand-overs in {took:.1} s: {:.0} a second", CLIENTS as f64 / took);
         let each = tell("handed over", &before, &counted(nodes), CLIENTS as f64, "hand-over");
-        // Relaxed: as above.
-        wait.store(0, Ordering::Relaxed);
         (idle, each)
     });
     drop(own);
@@ -148,16 +151,12 @@ fn a_wait_and_a_permit_that_are_over_leave_no_watch_at_the_engine() {
         let held = mine.acquire().unwrap();
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| theirs.acquire().unwrap().release().unwrap());
-            while mine.info().unwrap().waiting == 0 {}
+            until("it waits", || waits.is_finished() || mine.info().unwrap().waiting > 0);
             held.release().unwrap();
             waits.join().unwrap();
         });
     }
-    let begun = Instant::now();
-    while counted(&nodes)["watchers"] > 0.0 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{} watches are left", counted(&nodes)["watchers"]);
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("no watch is left", || counted(&nodes)["watchers"] <= 0.0);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a program has of an engine, on three nodes.
 
-use crate::nodes::Nodes;
+use crate::nodes::{Nodes, until};
 use crate::person::{Person, TTL};
 use chappe_remote::engine::{Engine, Keys, Op, Txn};
 use chappe_remote::place::Place;
@@ -40,11 +40,11 @@ fn programs_hand_permits_and_units_over_and_leave_nothing_behind() {
         other.semaphore("s").unwrap().down().unwrap();
         (won, other)
     });
-    while b.info().unwrap().waiting == 0 {}
+    until("it waits", || waiter.is_finished() || b.info().unwrap().waiting > 0);
     let token = held[1].check().unwrap();
     let [first, second] = held;
     second.release().unwrap();
-    while b.info().unwrap().waiting > 0 {}
+    until("it has a permit", || b.info().unwrap().waiting == 0);
     sem.up(1).unwrap();
     let ((which, permit), other) = waiter.join().unwrap();
     assert!(which == 1 && permit.check().unwrap() > token);

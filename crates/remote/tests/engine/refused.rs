@@ -1,7 +1,7 @@
 //! Engines that cannot be used, and what they are told apart by.
 
 use crate::control::{etcdctl, signal};
-use crate::nodes::{Nodes, not_tested};
+use crate::nodes::{Nodes, not_tested, until};
 use crate::person::{Person, Told, options};
 use chappe_remote::acquire::Outcome;
 use chappe_remote::engine::{Engine, EngineError, Op, Txn};
@@ -76,7 +76,7 @@ fn without_a_quorum_nothing_begins_and_what_is_under_way_ends_at_its_deadline() 
     signal(&nodes, 0, libc::SIGSTOP);
     signal(&nodes, 1, libc::SIGSTOP);
     // What is stopped may still be answering.
-    while person.etcd.grant(crate::person::TTL).is_ok() {}
+    until("the engine answers nothing", || person.etcd.grant(crate::person::TTL).is_err());
     let other = Etcd::connect(&hurried(&nodes.url("n"))).and_then(|etcd| {
         let session = etcd.session(crate::person::TTL).map_err(ConnectError::Engine)?;
         Ok(session.lease())
@@ -85,9 +85,7 @@ fn without_a_quorum_nothing_begins_and_what_is_under_way_ends_at_its_deadline() 
         matches!(other, Err(ConnectError::Unreachable { .. } | ConnectError::Engine(EngineError::Unknown(_)))),
         "{other:?}"
     );
-    while !person.session.is_over() {
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("the session is over", || person.session.is_over());
     signal(&nodes, 0, libc::SIGCONT);
     signal(&nodes, 1, libc::SIGCONT);
     let next = Person::of(&nodes, "n").takes(&["a"], 1);
