@@ -40,16 +40,19 @@ __all__ = ["acquire", "down", "get", "put", "read", "records", "recv", "select",
 _TURN = 0.25
 
 
-def _trio():
-    """The module trio, if the caller runs under it; `None` under asyncio."""
+def _here():
+    """The running loop of asyncio and `None`, or `None` and the module trio, if the caller runs under that."""
     try:
-        asyncio.get_running_loop()
+        return asyncio.get_running_loop(), None
     except RuntimeError:
         # No loop of asyncio runs in this thread: it is trio's, or nobody's.
         if "trio" in sys.modules:
-            return sys.modules["trio"]
+            return None, sys.modules["trio"]
         raise
-    return None
+
+
+def _trio():
+    return _here()[1]
 
 
 def _left(end):
@@ -84,9 +87,8 @@ _desks = weakref.WeakKeyDictionary()
 _desk_of_run = None
 
 
-def _desk():
-    """That of the running loop of asyncio."""
-    loop = asyncio.get_running_loop()
+def _desk(loop):
+    """That of a loop of asyncio."""
     desk = _desks.get(loop, lambda: None)()
     if desk is None or not desk.woken.is_here():
         desk = _Desk()
@@ -114,8 +116,9 @@ async def _call_when_readable(trio, desk):
         desk.call()
 
 
-async def _sleep(trio, desk, number, left):
+async def _sleep(here, desk, number, left):
     """Until the task was woken, or the time is up."""
+    loop, trio = here
     try:
         if trio is not None:
             woken = trio.Event()
@@ -123,7 +126,6 @@ async def _sleep(trio, desk, number, left):
             with trio.move_on_after(float("inf") if left is None else left):
                 await woken.wait()
             return
-        loop = asyncio.get_running_loop()
         woken = loop.create_future()
         desk.calls[number] = lambda: _done(woken)
         await _within(loop, woken, left)
@@ -132,10 +134,11 @@ async def _sleep(trio, desk, number, left):
 
 
 async def _begun(task):
-    """The desk where a wait goes on, its number there, and what it answers if it need not wait."""
-    trio = _trio()
+    """Where a wait goes on: its loop, desk, and number there; and what it answers if it need not wait."""
+    # Asked once: the answer costs a system call.
+    loop, trio = here = _here()
     if trio is None:
-        desk = _desk()
+        desk = _desk(loop)
     else:
         await trio.lowlevel.checkpoint_if_cancelled()
         desk = _trio_desk(trio)
@@ -143,19 +146,19 @@ async def _begun(task):
     got = task.poll(desk.woken, number)
     if got is not None and trio is not None:
         await trio.lowlevel.cancel_shielded_checkpoint()
-    return trio, desk, number, got
+    return here, desk, number, got
 
 
 async def _over(task, timeout):
     """What a wait answers. TimeoutError if the time was up."""
-    trio, desk, number, got = await _begun(task)
+    here, desk, number, got = await _begun(task)
     end = _end(timeout)
     try:
         while got is None:
             left = _left(end)
             if left == 0.0:
                 raise task.late()
-            await _sleep(trio, desk, number, left)
+            await _sleep(here, desk, number, left)
             got = task.poll(desk.woken, number)
         return got
     finally:
@@ -164,7 +167,8 @@ async def _over(task, timeout):
 
 async def _notified(task, timeout):
     """The same of a wait for a notification, which has the lock again before it ends: however often it is cancelled meanwhile."""
-    trio, desk, number, got = await _begun(task)
+    here, desk, number, got = await _begun(task)
+    trio = here[1]
     end, is_ending, cancelled = _end(timeout), False, None
     try:
         while got is None:
@@ -172,9 +176,9 @@ async def _notified(task, timeout):
             try:
                 if is_ending and trio is not None:
                     with trio.CancelScope(shield=True):
-                        await _sleep(trio, desk, number, None)
+                        await _sleep(here, desk, number, None)
                 elif left != 0.0:
-                    await _sleep(trio, desk, number, left)
+                    await _sleep(here, desk, number, left)
                 else:
                     is_ending = True
             except asyncio.CancelledError if trio is None else trio.Cancelled as error:

@@ -52,6 +52,9 @@ class Documented(Case):
 
     def test_the_examples(self):
         for example in sorted((book() / "examples/python").glob("*.py")):
+            # A web server: test_manners asks it.
+            if example.name == "gpu_api.py":
+                continue
             with self.subTest(example.name):
                 made = self.script(f"import runpy; runpy.run_path({str(example)!r}, run_name='__main__')")
                 self.assertEqual(made.returncode, 0, made.stderr)

@@ -204,6 +204,39 @@ class Loops(Case):
 
 
 class Hosts(Case):
+    @needs("fastapi", "httpx")
+    def test_a_web_server_shares_its_gpus_with_other_processes(self):
+        import httpx
+
+        example = pathlib.Path(__file__).parents[4] / "examples/python/gpu_api.py"
+        spec = importlib.util.spec_from_file_location("gpu_api", example)
+        api = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(api)
+        ready, go = os.pipe(), os.pipe()
+
+        def job():
+            with chappe.Pool("gpu").acquire(), chappe.Pool("gpu").acquire():
+                os.write(ready[1], b"x")
+                os.read(go[0], 1)
+
+        child = self.forked(job)
+        os.read(ready[0], 1)
+
+        async def main():
+            server = httpx.ASGITransport(app=api.app)
+            async with httpx.AsyncClient(transport=server, base_url="http://gpu", timeout=PATIENCE) as client:
+                late = await client.get("/ask", params={"text": "now", "patience": 0.01})
+                self.assertEqual((late.status_code, "`gpu`" in late.text), (503, True), late.text)
+                asked = [asyncio.create_task(client.get("/ask", params={"text": f"q{n}"})) for n in range(5)]
+                await asyncio.sleep(0)
+                os.write(go[1], b"x")
+                return [answer.json()["answer"] for answer in await asyncio.gather(*asked)]
+
+        answers = asyncio.run(main())
+        self.assertEqual([answer.split(" on ")[0] for answer in answers], [f"q{n}" for n in range(5)])
+        self.assertTrue(all(answer.endswith(("cuda:0", "cuda:1")) for answer in answers), answers)
+        self.assertEqual((self.ended(child), api.gpus.available), (0, 2))
+
     @needs("pytest", "xdist")
     def test_the_workers_of_xdist_share_a_pool(self):
         with tempfile.TemporaryDirectory() as folder:
