@@ -25,7 +25,7 @@ use chappe_wait::label::LABEL;
 use chappe_wait::lent::{ATTACHMENTS, holders::NAMED};
 use chappe_wait::private::PRIVATE;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
-use chappe_wait::tasks::{DRIVERS, FREE, crowd::CROWDS};
+use chappe_wait::tasks::{DRIVERS, FREE, crowd::CROWDS, timer::TIMES};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -111,6 +111,7 @@ extern "C" fn before() {
         held.push(of(&NAMED));
         held.push(of(&FREE));
         held.push(of(&CROWDS));
+        held.push(of(&TIMES));
     }
     held.push(of(&PROCESS_MEMBERS));
     held.push(of(&PRIVATE));

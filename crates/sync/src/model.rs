@@ -24,6 +24,8 @@ mod rwlocks;
 #[cfg(feature = "sim")]
 mod stacks;
 #[cfg(feature = "sim")]
+mod task_tubes;
+#[cfg(feature = "sim")]
 mod tasks;
 mod tubes;
 #[cfg(feature = "sim")]

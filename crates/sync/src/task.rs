@@ -19,6 +19,9 @@
 //! something and were not polled yet, threads and other processes may overtake the tasks that have no place. (Notifications are kept for nobody: each
 //! task that waits for one has a place.)
 //!
+//! What a tube has is kept for nobody: a task that waits there is told, tries, and waits again in its old place if another was faster. In a tube without
+//! slots a thread that waits is met before a task that waits to receive.
+//!
 //! Where waiters are served by priority, a task has that of the thread which polls it first; and of those without a place, it is called by that.
 //!
 //! How a task waits: see the head of `chappe_wait::tasks`.
@@ -27,12 +30,15 @@ mod condvar;
 mod hear;
 mod map;
 mod mutex;
+mod named_tube;
 mod pool;
 mod rwlock;
 mod semaphore;
+mod tube;
 mod wait;
 
 pub use mutex::Lock;
 pub use pool::{Acquire, AcquireMany};
 pub use rwlock::{BySeat, OwnedReadGuard, OwnedReadResult, OwnedWriteGuard, OwnedWriteResult, Read, Write};
 pub use semaphore::Down;
+pub use tube::{Receiving, Sending};

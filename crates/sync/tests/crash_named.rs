@@ -6,7 +6,7 @@ use crate::crash::{Stage, stopped_in};
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
 use chappe_plat::clock;
 use chappe_structures::record::in_words;
-use chappe_sync::model::{Actor, Came, NamedAt, SemaphoreAt, Unattached};
+use chappe_sync::model::{Actor, Came, Dropped, NamedAt, SemaphoreAt, Unattached};
 use std::cell::RefCell;
 
 /// What one process has done.
@@ -36,7 +36,7 @@ struct Scene {
 }
 
 #[derive(Clone, Copy)]
-enum Act {
+pub enum Act {
     /// Sends this, however long it takes.
     Put(u64),
     /// The same in place.
@@ -57,6 +57,11 @@ enum Act {
     All,
     /// The same in place.
     BorrowAll,
+    /// Sends this as a task, or receives as one.
+    TaskPut(u64),
+    TaskGet,
+    /// Receives as a task that is dropped after its first poll. What it has received by then it sends again, for the others' sake.
+    DroppedGet,
     /// No sender comes any more.
     Seal,
     /// Leaves the senders' end, or the receivers'.
@@ -65,16 +70,22 @@ enum Act {
 
 use Act::*;
 
+impl Act {
+    fn is_of_task(&self) -> bool {
+        matches!(self, TaskPut(_) | TaskGet | DroppedGet)
+    }
+}
+
 /// What a world is made of.
 #[derive(Clone, Copy)]
-struct Shape {
+pub struct Shape {
     slots: u32,
     one: [bool; 2],
     drops: bool,
 }
 
 const FEW: Shape = Shape { slots: 2, one: [false, false], drops: false };
-const ONE: Shape = Shape { slots: 1, ..FEW };
+pub const ONE: Shape = Shape { slots: 1, ..FEW };
 
 impl Scene {
     fn new(world: &World, members: u32, shape: Shape) -> Scene {
@@ -120,6 +131,18 @@ impl Scene {
             Nested => _ = self.borrow(me, journal, true),
             All => while self.get(me, journal, None) {},
             BorrowAll => while self.borrow(me, journal, false) {},
+            TaskPut(message) => {
+                journal.borrow_mut().begun.push(message);
+                sent(journal, message, me.put_as_task(tube, message, Dropped::Never));
+            }
+            TaskGet => {
+                journal.borrow_mut().receiving = true;
+                received(journal, me.get_as_task(tube, Dropped::Never));
+            }
+            DroppedGet => match me.get_as_task(tube, Dropped::AfterPoll) {
+                Came::Message(message, _) => assert_eq!(me.put_as_task(tube, message, Dropped::Never), Came::Sent),
+                how => _ = received(journal, how),
+            },
             Seal => tube.seal(),
             Leave(senders) => {
                 journal.borrow_mut().leaving = true;
@@ -158,6 +181,7 @@ impl Scene {
     fn process(&self, world: &World, name: &'static str, ends: &[bool], acts: &[Act]) -> Process {
         let p = world.prepare(name);
         let me = self.stage.member(p, name);
+        let me = if acts.iter().any(Act::is_of_task) { me.at_bell_of(&self.stage.member(p, "bell")) } else { me };
         for senders in ends {
             p.before(|| me.attach(self.tube, *senders).expect("nobody is there"));
         }
@@ -258,15 +282,16 @@ fn received(journal: &RefCell<Journal>, how: Came) -> bool {
     false
 }
 
-type Processes<'a> = &'a [(&'static str, &'a [bool], &'a [Act])];
+pub type Processes<'a> = &'a [(&'static str, &'a [bool], &'a [Act])];
 
-const SENDS: &[bool] = &[true];
-const RECEIVES: &[bool] = &[false];
+pub const SENDS: &[bool] = &[true];
+pub const RECEIVES: &[bool] = &[false];
 
-fn world(shape: Shape, processes: Processes<'_>) -> impl Fn(&World) + Sync {
+pub fn world(shape: Shape, processes: Processes<'_>) -> impl Fn(&World) + Sync {
     move |world: &World| {
+        let bells = processes.iter().filter(|(.., acts)| acts.iter().any(Act::is_of_task)).count() as u32;
         // One more for each reaper, and the last.
-        let scene = Scene::new(world, 2 * processes.len() as u32 + 2, shape);
+        let scene = Scene::new(world, 2 * processes.len() as u32 + bells + 2, shape);
         for (name, ends, acts) in processes {
             scene.process(world, name, ends, acts);
         }
@@ -275,7 +300,7 @@ fn world(shape: Shape, processes: Processes<'_>) -> impl Fn(&World) + Sync {
 }
 
 /// Kills and stops, and whatever schedule.
-fn explored(name: &str, shape: Shape, processes: Processes<'_>, also: &[&str]) {
+pub fn explored(name: &str, shape: Shape, processes: Processes<'_>, also: &[&str]) {
     let outcomes: Vec<&str> = processes.iter().map(|(name, ..)| *name).chain(also.iter().copied()).collect();
     let all = [
         Search::depth(&format!("{name}_schedules"), 2).schedules(1_000),

@@ -4,7 +4,7 @@
 use crate::crash::Stage;
 use chappe_crashsim::{Fate, Process, Search, Shared, World, reached};
 use chappe_plat::clock;
-use chappe_sync::model::{Actor, Arms, End, Got, SemaphoreAt, TubeAt};
+use chappe_sync::model::{Actor, Arms, Dropped, End, Got, SemaphoreAt, TubeAt};
 use std::cell::{Cell, RefCell};
 
 /// How many tubes a world has.
@@ -46,6 +46,12 @@ pub enum Act {
     PollRecv(usize),
     /// Arms the receivers' descriptor, and does not come again.
     Arm(usize),
+    /// Sends this as a task, or receives as one.
+    TaskSend(usize, u64),
+    TaskRecv(usize),
+    /// The same by a task that is dropped after its first poll. If it was served by then, another undoes that, for the others' sake.
+    DroppedSend(usize, u64),
+    DroppedRecv(usize),
     /// The last one to send has gone.
     NoSender(usize),
     /// The last one to receive has gone.
@@ -53,6 +59,12 @@ pub enum Act {
 }
 
 use Act::*;
+
+impl Act {
+    fn is_of_task(&self) -> bool {
+        matches!(self, TaskSend(..) | TaskRecv(_) | DroppedSend(..) | DroppedRecv(_))
+    }
+}
 
 impl Scene {
     pub fn new(world: &World, members: u32, make: [&dyn Fn(&Stage) -> TubeAt; 2]) -> Scene {
@@ -122,6 +134,23 @@ impl Scene {
                     how => break self.received(&self.tubes[tube], how),
                 }
             },
+            TaskSend(tube, message) => {
+                self.sent(message, me.send_as_task(&self.tubes[tube], message, Dropped::Never));
+            }
+            TaskRecv(tube) => self.received(&self.tubes[tube], me.recv_as_task(&self.tubes[tube], Dropped::Never)),
+            DroppedSend(tube, message) => {
+                let how = me.send_as_task(&self.tubes[tube], message, Dropped::AfterPoll);
+                self.sent(message, how);
+                if how == Got::Sent {
+                    self.received(&self.tubes[tube], me.recv_as_task(&self.tubes[tube], Dropped::Never));
+                }
+            }
+            DroppedRecv(tube) => match me.recv_as_task(&self.tubes[tube], Dropped::AfterPoll) {
+                Got::Message(message) => {
+                    assert_eq!(me.send_as_task(&self.tubes[tube], message, Dropped::Never), Got::Sent);
+                }
+                how => self.received(&self.tubes[tube], how),
+            },
             Arm(tube) => _ = self.tubes[tube].rearm(false),
             NoSender(tube) => self.tubes[tube].no_sender(),
             NoReceiver(tube) => self.tubes[tube].no_receiver(),
@@ -132,6 +161,7 @@ impl Scene {
     pub fn thread(&self, world: &World, name: &'static str, acts: &[Act]) -> Process {
         let p = world.prepare(name);
         let me = self.stage.member(p, name);
+        let me = if acts.iter().any(Act::is_of_task) { me.at_bell_of(&self.stage.member(p, "bell")) } else { me };
         let (scene, acts) = (*self, acts.to_vec());
         self.stage.lasting(p, move || {
             acts.iter().for_each(|act| scene.act(&me, *act));
@@ -185,7 +215,8 @@ pub type Threads<'a> = &'a [(&'static str, &'a [Act])];
 /// A world of such tubes and threads, all of which come to their end.
 pub fn explored_as(name: &str, make: [&(dyn Fn(&Stage) -> TubeAt + Sync); 2], threads: Threads<'_>, also: &[&str]) {
     let world = |world: &World| {
-        let scene = Scene::new(world, threads.len() as u32 + 1, make.map(|m| m as &dyn Fn(&Stage) -> TubeAt));
+        let bells = threads.iter().filter(|(_, acts)| acts.iter().any(Act::is_of_task)).count();
+        let scene = Scene::new(world, (threads.len() + bells) as u32 + 1, make.map(|m| m as &dyn Fn(&Stage) -> TubeAt));
         for (name, acts) in threads {
             scene.thread(world, name, acts);
         }

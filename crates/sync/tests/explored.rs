@@ -44,6 +44,7 @@ mod crash_server;
 mod crash_stack;
 mod crash_stopped;
 mod crash_table;
+mod crash_task_tubes;
 mod crash_term;
 mod crash_tube;
 mod crash_visit;

@@ -378,6 +378,9 @@ impl<T> Tube<T> {
     pub(crate) fn pass_on_message(&self) {
         step!("told, nobody else told yet");
         if let Body::Rendezvous(left) = &self.body {
+            if self.senders.has_lights() && self.receivers.has_waiters() && self.lights.is_awaited(Side::Send) {
+                rendezvous::first_is_met(&self.receivers);
+            }
             rendezvous::rematch(&self.senders, &self.receivers);
             if left.has_message() {
                 self.tell_of_what_is_left();

@@ -18,7 +18,7 @@
 //! |---|---|
 //! | kinds | `kinds` |
 //! | waits | `block`, `broadcast`, `direct`, `named`, `wait` |
-//! | tubes | `body`, `left/leave`, `notice`, `refused`, `rendezvous` |
+//! | tubes | `body`, `left/leave`, `letter`, `notice`, `refused`, `rendezvous` |
 //! | words | `error`, `left.rs` |
 
 #[cfg(not(feature = "sim"))]
@@ -36,6 +36,8 @@ pub mod error;
 pub mod kinds;
 #[doc(hidden)]
 pub mod left;
+#[doc(hidden)]
+pub mod letter;
 #[doc(hidden)]
 pub mod named;
 mod notice;

@@ -44,6 +44,12 @@
 //!
 //! A thread never meets itself. A thread that only looks (`ready`) is never met; it is told when a thread comes that it could meet.
 //!
+//! A task that receives is never met either: it may be dropped, and a message that it had been given would be lost. It waits without a packet, and
+//! takes what waits for it itself:
+//! - I5: a waiter without a packet looks for one that can be met, and tries again if there is one. One that can be met, and finds such a waiter to
+//!   be the first at the other end, tells it to try, and stays. Two without packets would not meet: they are of one end. A task that sends is met, and
+//!   goes on: if the actor has not stored the last state by then, the packet is the actor's (`handoff`, ABANDONED).
+//!
 //! Progress: a thread that meets a waiter whose place is named waits for nobody. A thread that
 //! meets a choice waits until the choosing thread has named the place (unless it sends, and the
 //! packet has room). A waiter that was met waits until the acting thread has stored the last state,
@@ -100,7 +106,7 @@ fn meet_attached(other: &End, me: &Party) -> Option<u64> {
 #[inline(never)]
 fn meet_first_attached(other: &End, me: &Party) -> Option<u64> {
     loop {
-        let first = other.first_but(me.member)?;
+        let first = other.first_met_but(me.member)?;
         let packet = packet_of(other.map(), first);
         if other.tell(first, MET) {
             return Some(packet);
@@ -115,7 +121,7 @@ fn packet_of(map: &Map, who: Candidate) -> u64 {
 
 /// Whether a thread waits at the other end that `me` could meet.
 pub(crate) fn is_awaited(other: Opposite<'_>, me: &Party) -> bool {
-    other.end.first_but(me.member).is_some() || other.end.has_lights() && other.lights.is_awaited(other.side)
+    other.end.first_met_but(me.member).is_some() || other.end.has_lights() && other.lights.is_awaited(other.side)
 }
 
 /// The look of a light thread that begins to wait (lights, I6). True: the light thread is to try.
@@ -124,7 +130,20 @@ fn is_awaited_by_light(other: &End) -> bool {
         return false;
     }
     other.tell_lookers();
-    other.first_but(NOBODY).is_some()
+    first_is_met(other)
+}
+
+/// I5: whether the first that waits there can be met. If not, that one is told to try.
+pub(crate) fn first_is_met(end: &End) -> bool {
+    while let Some(first) = end.first_but(NOBODY) {
+        if end.meets(first) {
+            return true;
+        }
+        if end.tell(first, RETRY) {
+            return false;
+        }
+    }
+    false
 }
 
 /// The look of a thread that begins to wait, after the fence; a light thread is no member.
@@ -137,8 +156,9 @@ pub(crate) fn look(other: Opposite<'_>, me: &Party) -> bool {
     let m = me.map.member(me.member);
     // Relaxed, both: our own.
     let (ticket, need) = (m.ticket.load(Ordering::Relaxed), m.need.load(Ordering::Relaxed));
-    if need == 0 {
-        return other.first_but(me.member).is_some() || other.has_lights() && lights.is_awaited(side);
+    // Relaxed: as above.
+    if need == 0 || m.packet.load(Ordering::Relaxed) == 0 {
+        return other.first_met_but(me.member).is_some() || other.has_lights() && lights.is_awaited(side);
     }
     if other.has_lights() {
         // I6 of the light threads (`lights`): the light thread moves, we stay.
@@ -148,8 +168,8 @@ pub(crate) fn look(other: Opposite<'_>, me: &Party) -> bool {
     loop {
         match other.first_but(me.member) {
             // The first was met meanwhile, or gave up: the next one.
-            Some(first) if first.ticket < ticket && !other.tell(first, RETRY) => {}
-            Some(first) => return first.ticket > ticket,
+            Some(first) if (first.ticket < ticket || !other.meets(first)) && !other.tell(first, RETRY) => {}
+            Some(first) => return first.ticket > ticket && other.meets(first),
             None => return false,
         }
     }
@@ -167,7 +187,7 @@ pub(crate) fn rematch(senders: &End, receivers: &End) {
         Some((senders.first_but(r.member)?, r))
     };
     while let Some((s, r)) = pair() {
-        if if s.ticket < r.ticket { senders.tell(s, RETRY) } else { receivers.tell(r, RETRY) } {
+        if if s.ticket < r.ticket && receivers.meets(r) { senders.tell(s, RETRY) } else { receivers.tell(r, RETRY) } {
             return;
         }
     }

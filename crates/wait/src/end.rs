@@ -420,16 +420,34 @@ impl End {
         });
     }
 
+    /// Whether a waiter can be met: its packet is known.
+    #[inline]
+    pub fn meets(&self, who: Candidate) -> bool {
+        // Acquire: I1 of the meetings.
+        self.map.member(who.member).packet.load(Ordering::Acquire) != 0
+    }
+
+    /// The first among the waiters that can be met and do not only look; this member aside.
+    #[inline]
+    pub fn first_met_but(&self, member: u32) -> Option<Candidate> {
+        self.first_of(member, |c| self.meets(c))
+    }
+
     /// The first among the waiters that do not only look; this member aside.
     #[inline]
     pub fn first_but(&self, member: u32) -> Option<Candidate> {
+        self.first_of(member, |_| true)
+    }
+
+    #[inline]
+    fn first_of(&self, member: u32, also: impl Fn(Candidate) -> bool) -> Option<Candidate> {
         let mut first: Option<Candidate> = None;
         self.each(|c| {
             if !c.state.is_waiting() && c.member != member {
                 make_up(self.map, c.member, c.state);
             }
             let counts = c.state.is_waiting() && c.need > 0 && c.member != member;
-            if counts && first.is_none_or(|f| c < f) {
+            if counts && first.is_none_or(|f| c < f) && also(c) {
                 first = Some(c);
             }
         });
@@ -452,7 +470,7 @@ impl End {
                     return;
                 }
                 waiting += 1;
-                others |= c.need > 0 && c.member != member;
+                others |= c.need > 0 && c.member != member && self.meets(c);
             });
             if others {
                 return Mark::Something;

@@ -17,12 +17,17 @@ pub const DONE: u32 = 3;
 const TOLD: u32 = 4;
 /// The message of the acting thread is in the packet.
 pub const IN_ROOM: u32 = 5;
+/// The owner, a task that was met, waits for nothing more: the acting thread frees what the packet is in, after it has taken the message.
+const ABANDONED: u32 = 6;
 /// Looks with 1, 2, 4... pauses in between before `hear` sleeps, then with giving way: the other thread may need this
 /// very processor.
 const PAUSING: u32 = 4;
 const GIVING_WAY: u32 = 64;
 /// The explorer's threads are processes.
 const SCOPE: Scope = if cfg!(feature = "sim") { Scope::Shared } else { Scope::Private };
+
+/// Frees what a packet is in.
+pub type Free = unsafe fn(*mut Handoff);
 
 /// Room for a small message.
 type Room = [u64; 4];
@@ -136,11 +141,34 @@ impl Handoff {
             light::unpark(owner);
             return;
         }
-        // AcqRel: what was written before the state; whether the owner sleeps.
-        if self.state.swap(what, Ordering::AcqRel) == AWAITED {
+        // AcqRel: what was written before the state; whether the owner sleeps, or has gone on.
+        match self.state.swap(what, Ordering::AcqRel) {
             // The packet may be gone already: a wake by address.
-            futex::wake(&self.state, 1, SCOPE);
+            AWAITED => _ = futex::wake(&self.state, 1, SCOPE),
+            // Acquire: what the owner left.
+            // SAFETY: the owner left a function there that takes this address, and nothing else uses the packet any more.
+            ABANDONED => unsafe {
+                let free: Free = std::mem::transmute(self.other.load(Ordering::Acquire) as *const ());
+                free(std::ptr::from_ref(self) as *mut Handoff);
+            },
+            _ => {}
         }
+    }
+
+    /// A task's packet: no thread sleeps until a state is stored in it.
+    pub fn of_task(place: *mut ()) -> Handoff {
+        let packet = Handoff::new(place);
+        packet.owner.set(null());
+        packet
+    }
+
+    /// The owner, a task that was met, goes on. True: the message was taken, and the packet is the owner's to free. Else the
+    /// acting thread frees it by `free`.
+    pub fn abandon(&self, free: Free) -> bool {
+        // Relaxed: published by the state.
+        self.other.store(free as usize as u64, Ordering::Relaxed);
+        // AcqRel: the function before the state; what the acting thread did before its own.
+        self.state.compare_exchange(OPEN, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_err()
     }
 
     /// Blocks until the state is `what`.

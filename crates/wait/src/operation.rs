@@ -20,6 +20,7 @@
 
 use crate::cell::Word;
 use crate::clock::NEVER;
+use crate::kinds;
 use crate::lights::Standing;
 use crate::mark::Mark;
 use crate::wait::{Grant, Party, Patience};
@@ -221,6 +222,11 @@ pub trait Arm {
     }
     /// Gives back what was taken or granted and is not wanted: a permit; a wake-up is consumed.
     fn give_back(&self, _taken: Taken) {}
+    /// A waiter that was told will not try: the next one is to.
+    fn pass_on(&self) {
+        let site = self.site();
+        kinds::drain(site.map, site.place.index);
+    }
 }
 
 impl Arm for Site {

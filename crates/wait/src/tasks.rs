@@ -20,7 +20,7 @@
 //!   has returned, and only if no poll has noted one since: a granter that is stopped before the call does not have it alone, and another granter
 //!   repeats the wake.
 //! - I2: a wait that is dropped ends as a wait that is out of time. If it was granted, it ends as one that only looked: what was granted
-//!   goes back, and from there to the next waiter. One swap decides (wait queue, R2).
+//!   goes back, and from there to the next waiter; of what it was told without trying, the next is told. One swap decides (wait queue, R2).
 //! - I3: the seat goes to another wait only when the bits are cleared. A granter that was stopped before the wake then wakes the next task
 //!   in the seat: for nothing, once.
 //! - I4: a waker is a function of somebody else's. It may panic: the panic ends here, and the granter goes on. It may drop the task, and so
@@ -37,7 +37,7 @@
 //!
 //! A waker may lock and allocate. So a signal handler must not give to a private object for which tasks wait. (In a named one it rings.)
 //!
-//! Explored: `tests/crash_bell.rs` (a member that sleeps at a bell, its time-outs, and drops). Left out there: the sitter and its waker, the
+//! Explored: `tests/crash_bell.rs` (a member that sleeps at a bell, its time-outs, and drops), `tests/crash_task_tubes.rs`. Left out there: the sitter and its waker, the
 //! seat, the driver and its bits.
 
 #[cfg(not(any(feature = "sim", feature = "loom")))]
@@ -46,6 +46,8 @@ pub mod crowd;
 mod driver;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 mod seat;
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub mod timer;
 
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 pub use driver::DRIVERS;
@@ -53,7 +55,6 @@ pub use driver::DRIVERS;
 pub use seat::{FREE, Seat};
 
 use crate::claim::granted;
-use crate::kinds;
 use crate::lull::look;
 use crate::operation::{Arm, Mode, Refused, Taken, WaitSpec};
 use crate::order::Order;
@@ -64,6 +65,8 @@ use std::cell::Cell;
 pub struct Waiting {
     /// How much it needs, from its next turn on: see the drainers.
     pub need: u32,
+    /// See [`Terms::packet`].
+    pub packet: u64,
     arrival: Arrival,
     /// The present turn of the wait. `None`: it is not in any queue.
     begun: Option<Begun>,
@@ -83,7 +86,8 @@ pub enum Step {
 impl Waiting {
     /// Takes its place in the order of arrival. The first [`Waiting::poll`] puts it into the queues.
     pub fn new(who: &Parties, priority: u8) -> Waiting {
-        Waiting { need: 1, arrival: arrive(who, &patience(&Cell::new(0), priority)), begun: None, priority }
+        let arrival = arrive(who, &patience(&Cell::new(0), priority));
+        Waiting { need: 1, packet: 0, arrival, begun: None, priority }
     }
 
     /// Looks whether the wait is over, after the waker was noted (I1). `bell`: the member whose bell is to be rung, in an arena that other
@@ -120,9 +124,9 @@ impl Waiting {
         }
     }
 
-    /// Ends the wait before it is over (I2). Whether it had been granted something.
-    pub fn leave<A: Arm + ?Sized>(&mut self, who: &Parties, arms: &[&A]) -> bool {
-        let Some(begun) = self.begun.take() else { return false };
+    /// Ends the wait before it is over (I2). `None`: it had not been granted anything. Else that goes back, all but a meeting, which has been.
+    pub fn leave<A: Arm + ?Sized>(&mut self, who: &Parties, arms: &[&A]) -> Option<Taken> {
+        let begun = self.begun.take()?;
         let given = match end(who, arms, &begun) {
             Ended::Granted(grant, number) => {
                 let budget = Cell::new(0);
@@ -132,21 +136,28 @@ impl Waiting {
             }
             _ => None,
         };
-        // It was told, and tried in vain: the next may wait for that. (An error is nobody's: the object has gone.)
-        if self.need > 1 || matches!(given, Some(Ok(None))) {
-            pass_on(arms);
+        match given {
+            // It was told, and has only looked: nobody else was told.
+            Some(Ok(Some((at, taken)))) if arms[at].site().nature.is_tube() => {
+                arms[at].pass_on();
+                return Some(taken);
+            }
+            // It was told, and tried in vain: the next may wait for that. (An error is nobody's: the object has gone.)
+            Some(Ok(None)) => pass_on(arms),
+            _ if self.need > 1 => pass_on(arms),
+            _ => {}
         }
-        given.is_some()
+        given.map(|_| Taken::UNIT)
     }
 
     fn terms<'a>(&self, patience: &'a Patience<'a>) -> Terms<'a> {
-        Terms { first: 0, arrival: self.arrival, need: self.need, packet: 0, deadline: None, patience }
+        Terms { first: 0, arrival: self.arrival, need: self.need, packet: self.packet, deadline: None, patience }
     }
 }
 
 /// A turn is over. What was set aside for it piece by piece, or waits until it has tried, goes on to the next waiter.
 fn pass_on<A: Arm + ?Sized>(arms: &[&A]) {
-    arms.iter().map(|arm| arm.site()).for_each(|site| kinds::drain(site.map, site.place.index));
+    arms.iter().for_each(|arm| arm.pass_on());
 }
 
 /// Of a waiter that neither spins nor sleeps.

@@ -28,7 +28,7 @@ const WAYS: [&str; 11] = [
 const ROOMS: [&str; 9] = ["arena", "lane", "structures", "wait", "tube", "sync", "ras", "thread", "stream"];
 
 /// Where that may stand, and why.
-const PLACES: [(&str, &str); 51] = [
+const PLACES: [(&str, &str); 52] = [
     ("crates/wait/src/wait/rest.rs", "the one place to park"),
     ("crates/wait/src/wait/word.rs", "the one place to wake"),
     (
@@ -84,6 +84,7 @@ const PLACES: [(&str, &str); 51] = [
     ("crates/thread/src/end.rs", "a kernel thread joins a light one: its record's own word"),
     ("crates/sync/src/model/tasks.rs", "the driver, for the explorer"),
     ("crates/wait/src/tasks/driver.rs", "the thread that sleeps at a process's bell, for all its tasks"),
+    ("crates/wait/src/tasks/timer.rs", "the thread that sleeps until the earliest time for which a task waits"),
     ("crates/thread/src/asks.rs", "a light thread lets others have its proc, as it was asked to"),
     ("crates/thread/src/step.rs", "a light thread lets others have its proc, as it was asked to"),
     (

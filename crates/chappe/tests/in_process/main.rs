@@ -23,6 +23,7 @@ mod semaphore_order;
 mod semaphore_units;
 mod task_crowds;
 mod task_locks;
+mod task_tubes;
 mod task_wakers;
 mod tasks;
 mod threads;

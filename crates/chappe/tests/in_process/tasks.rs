@@ -24,6 +24,12 @@ impl Wake for Bell {
     }
 }
 
+impl Bell {
+    pub fn count(&self) -> usize {
+        self.1.load(Ordering::SeqCst)
+    }
+}
+
 pub fn bell() -> (Waker, Arc<Bell>, Receiver<()>) {
     let (send, recv) = channel();
     let bell = Arc::new(Bell(send, AtomicUsize::new(0)));

@@ -73,7 +73,7 @@ pub(super) fn side(senders: bool) -> Side {
     if senders { Side::Senders } else { Side::Receivers }
 }
 
-fn message(bytes: [MaybeUninit<u8>; 8]) -> u64 {
+pub(super) fn message(bytes: [MaybeUninit<u8>; 8]) -> u64 {
     // SAFETY: they were there from the start.
     u64::from_le_bytes(bytes.map(|b| unsafe { b.assume_init() }))
 }
@@ -295,6 +295,11 @@ impl Actor {
         let received = recv_taken(&tube.0, taken, &mut buffer);
         received.map_or_else(Came::from, |received| Came::Message(message(buffer), received.again))
     }
+}
+
+/// The actor, as slots and records name it.
+pub(super) fn of_me(actor: &Actor) -> u16 {
+    actor.me()
 }
 
 fn sleeper(budget: &Cell<u32>) -> Patience<'_> {

@@ -77,7 +77,7 @@ impl RwLockAt {
         let arm: &dyn Arm = if writes { &writing } else { &reading };
         let (end, taken) = match arm.attempt(&me.who.main, false) {
             Ok(taken) => (TaskEnd::Over(Ok(())), Some(taken)),
-            Err(chappe_wait::operation::Refused::NoneFree) => me.wait_as_task(arm, || 1, || (), dropped),
+            Err(chappe_wait::operation::Refused::NoneFree) => me.wait_as_task(arm, || 1, 0, || (), dropped),
             Err(refused) => (TaskEnd::Over(Err(Refusal::from(refused))), None),
         };
         (end, taken.map(|taken| Turn { writes, torn: taken.position != 0, word: taken.word.0 }))

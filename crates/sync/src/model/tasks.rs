@@ -42,7 +42,7 @@ impl Actor {
     /// # Panics
     /// If the actor has no bell.
     pub fn down_as_task(&self, semaphore: SemaphoreAt, dropped: Dropped) -> TaskEnd {
-        self.wait_as_task(&semaphore, || 1, || (), dropped).0
+        self.wait_as_task(&semaphore, || 1, 0, || (), dropped).0
     }
 
     /// Takes `n` permits of a pool at once as a task, for another member of its process to hold.
@@ -53,7 +53,7 @@ impl Actor {
         let into = RefCell::new(Many::new());
         let arm = Several { pool: pool.site(), need: n, holder: *holder.party(pool.map), into };
         let end = match arm.attempt(self.party(pool.map), false) {
-            Err(Refused::NoneFree) => self.wait_as_task(&arm, || n, || (), dropped).0,
+            Err(Refused::NoneFree) => self.wait_as_task(&arm, || n, 0, || (), dropped).0,
             over => TaskEnd::Over(over.map(|_| ()).map_err(Refusal::from)),
         };
         (end, arm.into.into_inner().all().map(|taken| Held { pool, taken }).collect())
@@ -67,7 +67,7 @@ impl Actor {
         let locks = Locks::new(Site::of(mutex.map, mutex.place), holder.mine());
         let since = clock::now();
         let end = match locks.attempt(self.party(mutex.map), false) {
-            Err(Refused::NoneFree) => self.wait_as_task(&locks, || need(since), || (), dropped).0,
+            Err(Refused::NoneFree) => self.wait_as_task(&locks, || need(since), 0, || (), dropped).0,
             over => TaskEnd::Over(over.map(|_| ()).map_err(Refusal::from)),
         };
         if matches!(end, TaskEnd::Over(Err(_))) {
@@ -83,14 +83,15 @@ impl Actor {
     /// If the actor has no bell.
     pub fn hear_as_task(&self, condvar: CondvarAt, mutex: MutexAt, holder: &Actor, dropped: Dropped) -> TaskEnd {
         let unlock = || assert!(holder.unlock(mutex));
-        self.wait_as_task(&Hears(Site::of(condvar.map, condvar.place)), || 1, unlock, dropped).0
+        self.wait_as_task(&Hears(Site::of(condvar.map, condvar.place)), || 1, 0, unlock, dropped).0
     }
 
-    /// Waits as a task; with what was taken. `polled`: follows the first poll.
+    /// Waits as a task; with what was taken, or what a meeting took that came before the drop. `polled`: follows the first poll.
     pub(super) fn wait_as_task<A: Arm + ?Sized>(
         &self,
         arm: &A,
         need: impl Fn() -> u32,
+        packet: u64,
         polled: impl FnOnce(),
         dropped: Dropped,
     ) -> (TaskEnd, Option<Taken>) {
@@ -100,7 +101,7 @@ impl Actor {
         let mut waiting = Waiting::new(&self.who, self.priority);
         let deadline = if let Dropped::At(deadline) = dropped { Some(deadline) } else { None };
         loop {
-            waiting.need = need();
+            (waiting.need, waiting.packet) = (need(), packet);
             let step = waiting.poll(&self.who, &[arm], false, Some(at));
             polled.take().into_iter().for_each(|polled| polled());
             if let Step::Over(over) = step {
@@ -116,7 +117,7 @@ impl Actor {
             }
             if dropped == Dropped::AfterPoll || deadline.is_some_and(|deadline| clock::now() >= deadline) {
                 let had = waiting.leave(&self.who, &[arm]);
-                return (if had { TaskEnd::GaveBack } else { TaskEnd::Dropped }, None);
+                return (if had.is_some() { TaskEnd::GaveBack } else { TaskEnd::Dropped }, had);
             }
         }
     }

@@ -72,13 +72,15 @@ pub struct Wait {
     dies: bool,
     /// How much it needs: see the drainers.
     pub need: u32,
+    /// See [`Terms::packet`](chappe_wait::wait::Terms::packet).
+    pub packet: u64,
     /// Whether it may stand before it has a seat: what it waits for stays until then.
     stands: bool,
 }
 
 impl Wait {
     pub fn new(dies: bool, need: u32) -> Wait {
-        Wait { stay: None, dies, need, stands: true }
+        Wait { stay: None, dies, need, packet: 0, stands: true }
     }
 
     /// For a notification, which nobody keeps.
@@ -132,7 +134,7 @@ impl Wait {
             }
         }
         let stay = self.stay.as_mut().expect("it was begun");
-        stay.waiting.need = self.need;
+        (stay.waiting.need, stay.waiting.packet) = (self.need, self.packet);
         let Poll::Ready(over) = stay.poll(arm, self.dies, cx) else { return Poll::Pending };
         match (over, self.stay.take().map(|stay| stay.at)) {
             // The right goes last: the seat is there for the task that gets it.
@@ -145,13 +147,12 @@ impl Wait {
         }
     }
 
-    /// The future is dropped.
-    pub fn end<A: Arm + ?Sized>(&mut self, arm: &A) {
-        if let Some(mut stay) = self.stay.take()
-            && let At::Sits(seat, _) = &stay.at
-            && seat.is_here()
-        {
-            stay.waiting.leave(&seat.party(), &[arm]);
+    /// The future is dropped: see [`Waiting::leave`].
+    pub fn end<A: Arm + ?Sized>(&mut self, arm: &A) -> Option<Taken> {
+        let mut stay = self.stay.take()?;
+        match &stay.at {
+            At::Sits(seat, _) if seat.is_here() => stay.waiting.leave(&seat.party(), &[arm]),
+            _ => None,
         }
     }
 }

@@ -94,6 +94,9 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for Out<P> {
     fn collect(&self, me: &Party, grant: Option<Grant>, _number: u32, _aim: Mode) -> Collected {
         collect(me, grant)
     }
+    fn pass_on(&self) {
+        self.0.pass_on_hole();
+    }
 }
 
 impl<T, P: Deref<Target = Tube<T>>> Arm for In<P> {
@@ -165,5 +168,8 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for In<P> {
     }
     fn collect(&self, me: &Party, grant: Option<Grant>, _number: u32, _aim: Mode) -> Collected {
         collect(me, grant)
+    }
+    fn pass_on(&self) {
+        self.0.pass_on_message();
     }
 }

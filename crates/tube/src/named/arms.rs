@@ -104,6 +104,9 @@ impl Arm for Out {
     fn look(&self, _me: &Party, how: Looking) -> Result<Mark, Refused> {
         look(&self.0, Side::Senders, how)
     }
+    fn pass_on(&self) {
+        self.0.received();
+    }
 }
 
 impl Arm for In {
@@ -123,6 +126,9 @@ impl Arm for In {
     }
     fn look(&self, _me: &Party, how: Looking) -> Result<Mark, Refused> {
         look(&self.0, Side::Receivers, how)
+    }
+    fn pass_on(&self) {
+        self.0.pass_on();
     }
 }
 

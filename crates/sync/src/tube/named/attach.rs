@@ -133,6 +133,11 @@ impl<A: Arm> Arm for Own<A> {
         }
         self.arm.look(me, how)
     }
+    fn pass_on(&self) {
+        if self.here().is_some() {
+            self.arm.pass_on();
+        }
+    }
 }
 
 fn end_name(side: Side) -> &'static str {

@@ -7,6 +7,7 @@ use super::fault::{Fault, fits, name_of, not_received, not_sent};
 use super::place::{Loan, Slot};
 use bytemuck::Pod;
 use chappe_arena::{Map, Place};
+use chappe_structures::record::Received;
 use chappe_tube::block::{alone, deadline, is_late, rest};
 use chappe_tube::named::arms::{
     In, Not, Out, borrow_attached, borrowed, recv_attached, reserve_attached, reserved, send_attached,
@@ -24,7 +25,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-pub(super) fn number(me: &Party) -> u16 {
+pub(crate) fn number(me: &Party) -> u16 {
     me.member as u16
 }
 
@@ -184,15 +185,24 @@ impl<T: ?Sized> Sender<T> {
     }
 
     pub(super) fn put<M>(&self, record: &[u8], until: Until, message: impl FnOnce() -> M) -> Result<(), NotSent<M>> {
+        self.put_by(record, until).map_err(|fault| not_sent(&self.out.0, fault, until, message()))
+    }
+
+    #[inline(always)]
+    fn put_by(&self, record: &[u8], until: Until) -> Result<(), Fault> {
         let pipe = &self.out.0;
-        let sent = done(
+        done(
             &self.out.at,
             until,
             || pipe.ring.has_hole(),
             |me| try_send(pipe, number(me), record),
             |who, end, patience| send_attached(&self.out, record, who, end, patience),
-        );
-        sent.map_err(|fault| not_sent(pipe, fault, until, message()))
+        )
+    }
+
+    /// Sends if it can be done now.
+    pub(crate) fn put_now(&self, record: &[u8]) -> Result<(), Fault> {
+        self.put_by(record, Until::Now)
     }
 
     fn slot(&mut self, until: Until) -> Result<Slot<'_, T>, NotSent> {
@@ -236,7 +246,7 @@ impl<T: ?Sized> Sender<T> {
 }
 
 /// The same bytes as memory to be written; the caller keeps them initialized.
-pub(super) fn as_unwritten(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+pub(crate) fn as_unwritten(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     // SAFETY: the caller writes only initialized bytes.
     unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
 }
@@ -338,16 +348,26 @@ impl<T: ?Sized> Receiver<T> {
     both!(Receiver into);
 
     fn get(&self, buffer: &mut [MaybeUninit<u8>], until: Until) -> Result<(usize, bool), NotReceived> {
+        let received = self.get_by(buffer, until);
+        received.map(|r| (r.len as usize, r.again)).map_err(|fault| not_received(&self.into.at, fault, until))
+    }
+
+    #[inline(always)]
+    fn get_by(&self, buffer: &mut [MaybeUninit<u8>], until: Until) -> Result<Received, Fault> {
         let pipe = &self.into.0;
         let buffer = RefCell::new(buffer);
-        let received = done(
+        done(
             &self.into.at,
             until,
             || pipe.ring.has_message(),
             |_| try_recv(pipe, &mut buffer.borrow_mut()),
             |who, end, patience| recv_attached(&self.into, &mut buffer.borrow_mut(), who, end, patience),
-        );
-        received.map(|r| (r.len as usize, r.again)).map_err(|fault| not_received(&self.into.at, fault, until))
+        )
+    }
+
+    /// Receives if there is a message now.
+    pub(crate) fn get_now(&self, buffer: &mut [MaybeUninit<u8>]) -> Result<Received, Fault> {
+        self.get_by(buffer, Until::Now)
     }
 
     fn loan(&self, until: Until) -> Result<Loan<'_, T>, NotReceived> {

@@ -15,7 +15,7 @@ pub(crate) fn name_of(pipe: &Mapped) -> String {
 }
 
 /// Why nothing was done.
-pub(in crate::tube) enum Fault {
+pub(crate) enum Fault {
     Not(Not),
     Arena(ArenaError),
     System(io::Error),
@@ -66,11 +66,11 @@ impl Fault {
     }
 }
 
-pub(super) fn not_sent<M>(pipe: &Mapped, fault: Fault, until: Until, message: M) -> NotSent<M> {
+pub(crate) fn not_sent<M>(pipe: &Mapped, fault: Fault, until: Until, message: M) -> NotSent<M> {
     fault.not_sent(|| name_of(pipe), until, message)
 }
 
-pub(super) fn not_received(at: &Attachment, fault: Fault, until: Until) -> NotReceived {
+pub(crate) fn not_received(at: &Attachment, fault: Fault, until: Until) -> NotReceived {
     fault.not_received(|| name_of(&at.pipe), until, || at.learns_of_death())
 }
 
@@ -79,7 +79,7 @@ pub(super) fn not_received(at: &Attachment, fault: Fault, until: Until) -> NotRe
 ///
 /// # Errors
 /// `TooLong`, `TooShort`.
-pub(super) fn fits(pipe: &Mapped, len: usize) -> Result<(), NotSent> {
+pub(crate) fn fits(pipe: &Mapped, len: usize) -> Result<(), NotSent> {
     let most = pipe.ring.size() as usize;
     if len > most {
         return Err(NotSent::TooLong { tube: name_of(pipe), len, most, message: () });

@@ -52,6 +52,8 @@ mod place;
 mod polled;
 
 #[cfg(not(feature = "sim"))]
+pub(in crate::tube) use self::ends::waited;
+#[cfg(not(feature = "sim"))]
 pub use self::{
     awaited::Awaited,
     ends::{Receiver, Sender},
@@ -66,4 +68,7 @@ pub(crate) use self::{
     made::info,
 };
 #[cfg(not(feature = "sim"))]
-pub(in crate::tube) use self::{ends::waited, fault::Fault};
+pub(crate) use self::{
+    ends::{as_unwritten, number},
+    fault::{Fault, fits, not_received, not_sent},
+};
