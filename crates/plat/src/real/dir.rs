@@ -52,7 +52,7 @@ pub fn is_tmpfs(path: &Path) -> bool {
     // SAFETY: a C string, and a place for what is found.
     let done = unsafe { libc::statfs(path.as_ptr(), found.as_mut_ptr()) } == 0;
     // SAFETY: the call has filled it.
-    done && unsafe { found.assume_init() }.f_type == libc::TMPFS_MAGIC
+    done && unsafe { found.assume_init() }.f_type == libc::TMPFS_MAGIC as _
 }
 
 /// An open directory of arenas.

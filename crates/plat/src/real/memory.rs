@@ -29,7 +29,7 @@ struct Query {
 /// This thread's: the process's is that of its first thread, and empty once that has ended.
 const MAPS: &str = "/proc/thread-self/maps";
 
-const PROCMAP_QUERY: libc::c_ulong = 0xc068_6611;
+const PROCMAP_QUERY: libc::Ioctl = 0xc068_6611_u32 as libc::Ioctl;
 const SHARED: u64 = 8;
 
 /// Whether a write at an address is visible to the other processes that map the same memory, forked children included; otherwise they have

@@ -120,7 +120,7 @@ pub fn link(interface: &str) -> Result<Link, Refused> {
     }
     request.ifr_name.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from as libc::c_char);
     // SAFETY: the request lives, and has the interface's name.
-    if unsafe { libc::ioctl(any.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) } != 0 {
+    if unsafe { libc::ioctl(any.as_raw_fd(), libc::SIOCGIFHWADDR as libc::Ioctl, &raw mut request) } != 0 {
         return Err(Refused::System(io::Error::last_os_error()));
     }
     // SAFETY: the call has filled this part in.
