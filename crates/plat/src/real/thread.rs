@@ -86,7 +86,10 @@ extern "C" fn begin(begun: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// No signal handler runs in the calling thread while it does that.
+/// What a thread's own mistake raises. Where one of them is blocked the kernel ends the process without a word.
+const OWN_MISTAKES: [i32; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
+/// No signal handler runs in the calling thread while it does that, but of [`OWN_MISTAKES`]: a light thread whose stack is used up is told so.
 pub fn undisturbed<R>(act: impl FnOnce() -> R) -> R {
     struct Kept(libc::sigset_t);
     impl Drop for Kept {
@@ -99,13 +102,14 @@ pub fn undisturbed<R>(act: impl FnOnce() -> R) -> R {
     // SAFETY: both are places for masks, which the calls fill.
     let _kept = unsafe {
         libc::sigfillset(all.as_mut_ptr());
+        OWN_MISTAKES.iter().for_each(|signal| _ = libc::sigdelset(all.as_mut_ptr(), *signal));
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
         Kept(before.assume_init())
     };
     act()
 }
 
-/// Starts a thread that no signal is ever delivered to, and lets it go.
+/// Starts a thread that no signal is ever delivered to but for what it does itself, and lets it go.
 ///
 /// # Errors
 /// The system's, when it refuses another thread.
