@@ -167,7 +167,7 @@ pub enum Command {
     Lock(Lock),
     /// Name the GPUs of this machine, and make a pool of one permit for each
     ///
-    /// Prints the names, one a line, as CUDA and ROCm know them: what `chappe acquire` takes. A pool whose GPU the driver does not name any more is removed.
+    /// Prints the names, one a line, as CUDA and ROCm know them: what `chappe acquire` takes. A pool whose GPU the driver does not name any more is removed once no job has it.
     #[command(after_help = gpus::SHORT, after_long_help = gpus::END)]
     Gpus(Gpus),
     /// Run a build whose processes share job slots, by GNU make's fifo protocol

@@ -1,8 +1,8 @@
 //! `chappe gpus`: a pool of one permit for each GPU that the driver names, and their names, for `chappe acquire`.
 //!
-//! A pool has its GPU's name, which is what CUDA and ROCm want to know. So one whose GPU the driver names no more is found by its name alone, and removed:
-//! waiters of several pools go on with the others, and no job is given the GPU. A job that has its permit loses no protection: a driver resets a GPU,
-//! and names it again, only when no process has it.
+//! A pool has its GPU's name, which is what CUDA and ROCm want to know. So one whose GPU the driver names no more is found by its name alone, and removed.
+//! One whose permit is held stays, and is told: a caller in a container or under a batch system may see a part of the GPUs, and the others' jobs would
+//! lose their protection. Where the GPU has fallen off, its users remove it by `chappe rm --force`: then waiters of several pools go on with the others.
 
 use crate::args::Gpus;
 use crate::said::{Failure, complain, failed, write};
@@ -44,13 +44,19 @@ pub fn run(a: &Gpus, json: bool) -> Result<u8, Failure> {
     for gpu in &gpus {
         pools.push(open(&gpu.name).map_err(failed)?);
     }
-    let out = fallen_off(&gpus).map_err(failed)?;
-    for (name, jobs) in &out {
-        let with =
-            if jobs.is_empty() { String::new() } else { format!("; what has its permit goes on: {}", jobs.join(", ")) };
+    let (removed, held) = fallen_off(&gpus).map_err(failed)?;
+    for name in &removed {
         complain(
             json,
-            &format!("the driver does not name {name} any more: it is out of service, and its pool is removed{with}"),
+            &format!("the driver does not name {name} any more: it is out of service, and its pool is removed"),
+        );
+    }
+    for (name, job) in &held {
+        complain(
+            json,
+            &format!(
+                "the driver does not name {name} here, and its permit is held by {job}: its pool stays; if the GPU has fallen off, `chappe rm --force {name}` sends those who wait to the others"
+            ),
         );
     }
     let used = if a.idle { used().map_err(failed)? } else { Vec::new() };
@@ -59,7 +65,6 @@ pub fn run(a: &Gpus, json: bool) -> Result<u8, Failure> {
     let (over, free): (Vec<_>, Vec<_>) = gpus.iter().zip(&pools).partition(|(gpu, pool)| passed_over(gpu, pool));
     let names = |some: &[(&Gpu, &Pool)]| some.iter().map(|(gpu, _)| gpu.name.clone()).collect::<Vec<_>>();
     if json {
-        let removed: Vec<&String> = out.iter().map(|(name, _)| name).collect();
         write(
             format!("{}\n", json!({ "gpus": names(&free), "passed_over": names(&over), "removed": removed }))
                 .as_bytes(),
@@ -86,28 +91,27 @@ fn open(name: &str) -> Result<Pool> {
     })
 }
 
-/// Removes the pools of GPUs that are not named; which, and what still runs under their permits.
-fn fallen_off(gpus: &[Gpu]) -> Result<Vec<(String, Vec<String>)>> {
+/// Removes the pools of GPUs that are not named: which, and which others stay since their permit is held, by whom.
+fn fallen_off(gpus: &[Gpu]) -> Result<(Vec<String>, Vec<(String, String)>)> {
     // Where a pool without an arena in its name lies.
-    let Ok(arena) = Arena::open(crate::look::DEFAULT) else { return Ok(Vec::new()) };
-    let mut out = Vec::new();
+    let Ok(arena) = Arena::open(crate::look::DEFAULT) else { return Ok(Default::default()) };
+    let (mut removed, mut held) = (Vec::new(), Vec::new());
     for info in arena.objects() {
         let is_gpu = BEGINNINGS.iter().any(|begin| info.name.starts_with(begin));
         if !is_gpu || !matches!(info.state, ObjectState::Pool(_)) || gpus.iter().any(|gpu| gpu.name == info.name) {
             continue;
         }
-        let Ok(pool) = Pool::in_arena(arena, &info.name) else { continue };
-        let jobs = pool.holders().iter().map(crate::look::holder_text).collect();
-        match Pool::remove(&info.name, true) {
+        match Pool::remove(&info.name, false) {
             // Another process was faster.
             Err(PoolError::Unknown { .. }) => {}
+            Err(PoolError::InUse { first, .. }) => held.push((info.name, first)),
             done => {
                 done?;
-                out.push((info.name, jobs));
+                removed.push(info.name);
             }
         }
     }
-    Ok(out)
+    Ok((removed, held))
 }
 
 /// Asks the first tool that is there.

@@ -24,9 +24,11 @@ Which GPUs:
   Of a GPU that is parted (MIG), its instances.
 
 A GPU that has fallen off the bus is in no list: its pool is removed, and a
-message says so. Jobs that wait for several GPUs go on waiting for the
-others, at the end of their lines; one that waits for this one alone ends
-with 125. What runs on it goes on, and the message names it.
+message says so. While a job has its permit the pool stays, since this caller
+may see a part of the GPUs only, and the message names the job:
+`chappe rm --force GPU` removes it all the same. Then jobs that wait for
+several GPUs go on waiting for the others, at the end of their lines, and one
+that waits for this one alone ends with 125.
 
 Exit status:
   0 done; 1 there is no GPU to use, or no driver's tool; 2 wrong usage

@@ -34,7 +34,7 @@ const WAITS: [(&str, &[&str]); 22] = [
 const ENDS: &str = "release ls rm barrier barrier-create barrier-abort barrier-reset barrier-rm sem sem-create sem-up sem-value sem-rm tube tube-create tube-seal tube-rm map map-create map-put map-get map-delete map-rm \
     map-ls graph graph-check graph-explain graph-edit graph-kinds threads lab pool pool-create pool-resize pool-rm arena arena-create \
     arena-rm doctor completions json schema schema-create schema-ls schema-rm schema-show term term-attach term-kill term-ls term-resize \
-    term-rm term-send term-show";
+    term-rm term-send term-show gpus";
 
 /// The manual's pages: one for each command that the command line's own table has.
 fn commands(here: &Place) -> BTreeSet<String> {
