@@ -88,8 +88,8 @@ impl Release {
     pub fn answered(&mut self, answer: &Result<TxnReply, EngineError>) {
         match answer {
             Ok(reply) => self.done(reply),
-            // Each step can be repeated.
-            Err(EngineError::Unknown(_)) => self.unsure = true,
+            // Each step can be repeated; one that reads has given nothing back.
+            Err(EngineError::Unknown(_)) => self.unsure |= !matches!(self.at, At::Glance | At::Head),
             // The head's lease: the next is head.
             Err(EngineError::LeaseGone) => self.at = At::Head,
             // To give back is to delete, which such an engine does, if it has not handed over.
