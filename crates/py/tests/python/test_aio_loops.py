@@ -267,8 +267,8 @@ class Loops(Case):
         async def main():
             wait = asyncio.create_task(aio.down(units))
             await turns()
-            child = self.forked(of_child)
             self.assertEqual(units.waiting, 1)
+            child = self.forked(of_child)
             units.up()
             await wait
             # The next is the child's, which came later.

@@ -42,7 +42,7 @@ class Broadcasts(Case):
 
     def test_a_wrong_filter_is_told_with_its_column(self):
         tube = chappe.Broadcast(schema=SCHEMA)
-        for text, says in (("price > qty +", "column"), ("prize > 3", "prize"), ("price > 1.5", "column")):
+        for text, says in (("price > qty +", "column"), ("prize > 3", "prize"), ("price > 'A'", "column")):
             with self.assertRaisesRegex(ValueError, says):
                 tube.subscribe(text)
         with self.assertRaisesRegex(ValueError, "no value|limit"):
