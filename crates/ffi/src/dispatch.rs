@@ -9,10 +9,13 @@
 //!
 //! Threads. The thread that calls `chappe_dispatch` calls back, with none of the library's locks held: a callback may call everything, also
 //! begin and cancel waits, close handles, and dispatch. It returns; it leaves by no longjmp(3), exception or pthread_exit(3). Several threads may
-//! dispatch at once: each callback is called once. For named objects one thread of the library's sleeps, by arena.
+//! dispatch at once: each callback is called once. While one callback runs, the descriptor is readable for the others that are to be called: a
+//! loop within it, or another thread, calls them. For named objects one thread of the library's sleeps, by arena.
 //!
 //! Ends. A handle may be closed while waits for its object go on: close ends none of them. Of an object that is removed the callbacks get
-//! -EIDRM. When the process dies, its waits leave the line, and what they were granted goes to the next waiter; a permit returns, as any other. A forked child
+//! -EIDRM. When the process dies, its waits leave the line, and what they were granted goes to the next waiter; a permit returns, as any other.
+//! But a wake-up that was saved is consumed by `chappe_semaphore_down_async` itself: if the process ends before the callback, by a kill
+//! or by exit(3), it is gone, as one that a thread consumed. `chappe_async_cancel` gives it on. A forked child
 //! has no waits of its parent, and a descriptor of its own. exec ends them. At the end of the process no callback is called.
 
 use crate::failure::{Answer, Failure, answer, done};
@@ -24,7 +27,7 @@ use chappe::raw::{Hold, incarnation};
 use chappe::woken::Woken;
 use chappe::{AcquireError, DownError, OwnedPermit, Pool, Semaphore};
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
 use std::future::Future;
 use std::os::fd::{AsFd, AsRawFd};
@@ -85,15 +88,25 @@ struct Wait {
 }
 
 /// The waits of a process.
+///
+/// - D1: what is in `due` is not forgotten, and no callback keeps the others from being called. A thread that has put numbers there takes them
+///   one at a time, and says by `tell_rest` that there are more before it calls back, and when it leaves. So while a number is there, the
+///   descriptor is readable, or a thread that is not in a callback goes on with them.
 struct Waits {
     incarnation: u64,
     woken: Woken,
+    /// Those that may be over and were looked at by nobody, in their order.
+    due: Mutex<VecDeque<u64>>,
+    /// Makes the descriptor readable for what is in `due`. It notes `REST`.
+    rest: Waker,
     /// By number. No wait's own lock is taken under this one.
     all: Mutex<HashMap<u64, Arc<Wait>>>,
 }
 
 /// Those of this process. What a child inherits stays as it is: another thread of its parent may have been in it.
 static WAITS: AtomicPtr<Waits> = AtomicPtr::new(null_mut());
+/// The number of no wait.
+const REST: u64 = 0;
 /// No number is used twice, nor in a child.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
@@ -104,7 +117,9 @@ fn waits() -> Answer<&'static Waits> {
     if let Some(waits) = unsafe { seen.as_ref() }.filter(|waits| waits.incarnation == incarnation()) {
         return Ok(waits);
     }
-    let made = Waits { incarnation: incarnation(), woken: Woken::new()?, all: Mutex::default() };
+    let woken = Woken::new()?;
+    let rest = woken.waker(REST);
+    let made = Waits { incarnation: incarnation(), woken, due: Mutex::default(), rest, all: Mutex::default() };
     let made = Box::into_raw(Box::new(made));
     // AcqRel: as above, of either maker's.
     match WAITS.compare_exchange(seen, made, Ordering::AcqRel, Ordering::Acquire) {
@@ -124,7 +139,8 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins a wait; answers its number.
+/// Begins a wait; answers its number. It is polled at once: its place in the line is of this moment. So a unit that was saved is consumed here
+/// already, and belongs to nobody until the callback, but for a cancel (`Unit`).
 fn begin(call: chappe_done, data: *mut c_void, permit: *mut chappe_permit, future: Awaited) -> Answer<i64> {
     let call = call.ok_or_else(|| Failure::new(libc::EFAULT, c"a callback is NULL where there must be one"))?;
     let waits = waits()?;
@@ -138,6 +154,52 @@ fn begin(call: chappe_done, data: *mut c_void, permit: *mut chappe_permit, futur
         wait.waker.wake_by_ref();
     }
     Ok(number as i64)
+}
+
+impl Waits {
+    /// Puts those that were woken behind the others that are due; answers how many these are now.
+    fn gather(&self) -> usize {
+        let woken = self.woken.take();
+        let mut due = locked(&self.due);
+        due.extend(woken.into_iter().filter(|&number| number != REST));
+        due.len()
+    }
+
+    /// D1.
+    fn tell_rest(&self) {
+        let is_more = !locked(&self.due).is_empty();
+        if is_more {
+            self.rest.wake_by_ref();
+        }
+    }
+
+    /// Calls back those that are over of the ones that are due now, not of those that come meanwhile: a loop has other things to do. Answers how many.
+    fn dispatch(&self) -> c_int {
+        let mut called = 0;
+        for _ in 0..self.gather() {
+            let next = locked(&self.due).pop_front();
+            // A loop within a callback, or another thread, had the others.
+            let Some(number) = next else { break };
+            let wait = locked(&self.all).get(&number).cloned();
+            let Some(wait) = wait.filter(|wait| wait.poll()) else { continue };
+            locked(&self.all).remove(&number);
+            if let At::Over(over) = wait.leave() {
+                self.tell_rest();
+                wait.call(over);
+                called += 1;
+                // The callback forked: these are the parent's, as is the descriptor.
+                if self.incarnation != incarnation() {
+                    return called;
+                }
+            }
+        }
+        if called > 0 {
+            // Not readable for what is not due any more.
+            self.gather();
+        }
+        self.tell_rest();
+        called
+    }
 }
 
 impl Wait {
@@ -196,19 +258,7 @@ pub extern "C" fn chappe_dispatch_fd() -> c_int {
 pub extern "C" fn chappe_dispatch() -> c_int {
     let taken = answer(|| waits().map(|_| 0));
     let Ok(waits) = waits() else { return taken };
-    let mut called = 0;
-    for number in waits.woken.take() {
-        let Some(wait) = locked(&waits.all).get(&number).cloned() else { continue };
-        if !wait.poll() {
-            continue;
-        }
-        locked(&waits.all).remove(&number);
-        if let At::Over(over) = wait.leave() {
-            wait.call(over);
-            called += 1;
-        }
-    }
-    called
+    waits.dispatch()
 }
 
 /// Ends a wait: its callback is not called any more, and what it was granted, or had already, goes to the next waiter.
@@ -217,8 +267,9 @@ pub extern "C" fn chappe_dispatch() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_async_cancel(wait: i64) -> c_int {
     done(|| {
-        let left = locked(&waits()?.all).remove(&(wait as u64)).map(|wait| wait.leave());
-        match left {
+        let left = locked(&waits()?.all).remove(&(wait as u64));
+        // What it had goes back with none of the locks held.
+        match left.map(|wait| wait.leave()) {
             None | Some(At::Gone) => {
                 Err(Failure::new(libc::ESRCH, c"there is no such wait: it is over, or was cancelled"))
             }
@@ -228,7 +279,8 @@ pub extern "C" fn chappe_async_cancel(wait: i64) -> c_int {
 }
 
 /// As `chappe_semaphore_down`, without waiting: begins a wait, and answers its number, above 0. `call` is called by `chappe_dispatch` when a wake-up was
-/// consumed for it, also if one was saved already.
+/// consumed for it, also if one was saved already. That one is consumed by this call, not by `chappe_dispatch`: it is gone if the process ends between
+/// them, while one that comes later goes to the next waiter then. Where that matters, use a pool.
 ///
 /// Errors: -EBADF; -EFAULT if `call` is NULL; the system's, if it has no descriptor left. The callback gets -EIDRM if the semaphore is or gets
 /// removed, -EUSERS if the arena has no place left and no other wait of this process has one at this semaphore, and the system's.

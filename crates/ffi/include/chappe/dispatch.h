@@ -10,10 +10,13 @@
  *
  * Threads. The thread that calls chappe_dispatch calls back, with none of the library's locks held: a callback may call everything, also
  * begin and cancel waits, close handles, and dispatch. It returns; it leaves by no longjmp(3), exception or pthread_exit(3). Several threads may
- * dispatch at once: each callback is called once. For named objects one thread of the library's sleeps, by arena.
+ * dispatch at once: each callback is called once. While one callback runs, the descriptor is readable for the others that are to be called: a
+ * loop within it, or another thread, calls them. For named objects one thread of the library's sleeps, by arena.
  *
  * Ends. A handle may be closed while waits for its object go on: close ends none of them. Of an object that is removed the callbacks get
- * -EIDRM. When the process dies, its waits leave the line, and what they were granted goes to the next waiter; a permit returns, as any other. A forked child
+ * -EIDRM. When the process dies, its waits leave the line, and what they were granted goes to the next waiter; a permit returns, as any other.
+ * But a wake-up that was saved is consumed by chappe_semaphore_down_async itself: if the process ends before the callback, by a kill
+ * or by exit(3), it is gone, as one that a thread consumed. chappe_async_cancel gives it on. A forked child
  * has no waits of its parent, and a descriptor of its own. exec ends them. At the end of the process no callback is called.
  *
  * Generated from crates/ffi/src/dispatch.rs by `cargo xtask header`.
@@ -62,7 +65,8 @@ int chappe_async_cancel(int64_t wait);
 
 /**
  * As chappe_semaphore_down, without waiting: begins a wait, and answers its number, above 0. call is called by chappe_dispatch when a wake-up was
- * consumed for it, also if one was saved already.
+ * consumed for it, also if one was saved already. That one is consumed by this call, not by chappe_dispatch: it is gone if the process ends between
+ * them, while one that comes later goes to the next waiter then. Where that matters, use a pool.
  *
  * Errors: -EBADF; -EFAULT if call is NULL; the system's, if it has no descriptor left. The callback gets -EIDRM if the semaphore is or gets
  * removed, -EUSERS if the arena has no place left and no other wait of this process has one at this semaphore, and the system's.

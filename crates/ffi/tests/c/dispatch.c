@@ -55,6 +55,16 @@ static void of_semaphores(chappe_semaphore *s)
     until(2);
     IS(chappe_semaphore_value(s), 0);
     IS(chappe_dispatch(), 0);
+    /* What was there at once, and is cancelled, is the next one's. */
+    OK(chappe_semaphore_up(s));
+    int64_t first = chappe_semaphore_down_async(s, called, NULL);
+    IS(chappe_semaphore_value(s), 0);
+    CHECK(chappe_semaphore_down_async(s, called, &mine) > 0);
+    OK(chappe_async_cancel(first));
+    until(3);
+    OK(last);
+    IS(mine, 2);
+    IS(chappe_semaphore_value(s), 0);
     FAILS(chappe_semaphore_down_async(s, NULL, NULL), EFAULT);
     FAILS(chappe_semaphore_down_async(NULL, called, NULL), EBADF);
     FAILS(chappe_async_cancel(0), ESRCH);
@@ -90,6 +100,62 @@ static void of_chains(void)
     OK(chappe_semaphore_close(chain));
     OK(chappe_async_cancel(waits));
     IS(calls, 0);
+}
+
+/* The first one that is called runs a loop until the other one was called. */
+static void needs_the_other(void *data, int result)
+{
+    (void)data;
+    OK(result);
+    if (++calls == 1)
+        until(2);
+}
+
+static pthread_barrier_t both_are_called;
+
+static void meets_the_other(void *data, int result)
+{
+    (void)data;
+    OK(result);
+    pthread_barrier_wait(&both_are_called);
+}
+
+static void *dispatches_one(void *data)
+{
+    int called_back = 0;
+    while (called_back == 0) {
+        IS(readable(-1), 1);
+        called_back = chappe_dispatch();
+    }
+    IS(called_back, 1);
+    return data;
+}
+
+/* Two waits are over at once: a callback keeps the other one neither from a loop within it nor from another thread. */
+static void of_batches(chappe_semaphore *s)
+{
+    calls = 0;
+    OK(chappe_semaphore_up_many(s, 2));
+    CHECK(chappe_semaphore_down_async(s, needs_the_other, NULL) > 0);
+    CHECK(chappe_semaphore_down_async(s, needs_the_other, NULL) > 0);
+    IS(chappe_semaphore_value(s), 0);
+    until(2);
+    /* The same of waits that were in the line. */
+    calls = 0;
+    CHECK(chappe_semaphore_down_async(s, needs_the_other, NULL) > 0);
+    CHECK(chappe_semaphore_down_async(s, needs_the_other, NULL) > 0);
+    OK(chappe_semaphore_up_many(s, 2));
+    until(2);
+    OK(chappe_semaphore_up_many(s, 2));
+    CHECK(chappe_semaphore_down_async(s, meets_the_other, NULL) > 0);
+    CHECK(chappe_semaphore_down_async(s, meets_the_other, NULL) > 0);
+    OK(pthread_barrier_init(&both_are_called, NULL, 2));
+    pthread_t both[2] = {thread(dispatches_one, NULL), thread(dispatches_one, NULL)};
+    joined(both[0]);
+    joined(both[1]);
+    OK(pthread_barrier_destroy(&both_are_called));
+    IS(chappe_semaphore_value(s), 0);
+    IS(chappe_dispatch(), 0);
 }
 
 static int ready[2], go[2];
@@ -131,6 +197,13 @@ static void has_no_waits(void)
     OK(last);
 }
 
+static void waits_and_does_not_dispatch(void)
+{
+    CHECK(chappe_semaphore_down_async(shared, called, NULL) > 0);
+    tell(ready[1]);
+    hear(go[0]);
+}
+
 static void of_processes(void)
 {
     chappe_pool *pool;
@@ -169,6 +242,16 @@ static void of_processes(void)
     OK(chappe_semaphore_up_many(shared, 2));
     until(1);
     ended_well(pid);
+    IS(chappe_semaphore_value(shared), 0);
+    /* One that was granted a wake-up, and has not dispatched, is killed: it is the next one's. */
+    calls = 0;
+    pid = child(waits_and_does_not_dispatch);
+    hear(ready[0]);
+    CHECK(chappe_semaphore_down_async(shared, called, NULL) > 0);
+    OK(chappe_semaphore_up(shared));
+    ended_by_kill(pid);
+    until(1);
+    OK(last);
     IS(chappe_semaphore_value(shared), 0);
     /* A removal is told. */
     CHECK(chappe_semaphore_down_async(shared, called, NULL) > 0);
@@ -215,9 +298,11 @@ int main(void)
     chappe_semaphore *s;
     OK(chappe_semaphore_private(0, 0, &s));
     of_semaphores(s);
+    of_batches(s);
     OK(chappe_semaphore_close(s));
     OK(chappe_semaphore_create("loops/units", 0, 0, &s));
     of_semaphores(s);
+    of_batches(s);
     OK(chappe_semaphore_close(s));
     of_chains();
     of_processes();
