@@ -378,8 +378,13 @@ impl<T> Tube<T> {
     pub(crate) fn pass_on_message(&self) {
         step!("told, nobody else told yet");
         if let Body::Rendezvous(left) = &self.body {
-            if self.senders.has_lights() && self.receivers.has_waiters() && self.lights.is_awaited(Side::Send) {
-                rendezvous::first_is_met(&self.receivers);
+            if self.senders.has_lights()
+                && self.receivers.has_waiters()
+                && self.lights.is_awaited(Side::Send)
+                && rendezvous::first_is_met(&self.receivers)
+            {
+                // It came when the light thread had not begun to wait, and told nobody: I6 of the light threads.
+                self.lights.tell_one(Side::Send);
             }
             rendezvous::rematch(&self.senders, &self.receivers);
             if left.has_message() {

@@ -49,6 +49,8 @@
 //! - I5: a waiter without a packet looks for one that can be met, and tries again if there is one. One that can be met, and finds such a waiter to
 //!   be the first at the other end, tells it to try, and stays. Two without packets would not meet: they are of one end. A task that sends is met, and
 //!   goes on: if the actor has not stored the last state by then, the packet is the actor's (`handoff`, ABANDONED).
+//!   A light thread that finds a waiter without a packet to be the first stays as well. So when that one has met another, or is dropped, it tells a
+//!   light thread if one that can be met waits: that may have come, and told nobody, before the light thread waited (lights, I6).
 //!
 //! Progress: a thread that meets a waiter whose place is named waits for nobody. A thread that
 //! meets a choice waits until the choosing thread has named the place (unless it sends, and the
@@ -133,7 +135,8 @@ fn is_awaited_by_light(other: &End) -> bool {
     first_is_met(other)
 }
 
-/// I5: whether the first that waits there can be met. If not, that one is told to try.
+/// I5: whether the first that waits there can be met, for the caller's side to act. If not, that one is told to try.
+#[must_use]
 pub(crate) fn first_is_met(end: &End) -> bool {
     while let Some(first) = end.first_but(NOBODY) {
         if end.meets(first) {

@@ -1,6 +1,8 @@
 //! Tasks at the ends of tubes: in one line with threads, and nothing is lost, whichever future is dropped.
 
+use crate::asleep::{this_thread, until_asleep};
 use crate::tasks::{LONG, bell, block_on, in_a_house, poll};
+use chappe::Select;
 use chappe::task::{Receiving, Sending};
 use chappe::thread;
 use chappe::tube::named::{NotReceived, NotSent, Tube, TubeOptions};
@@ -8,7 +10,7 @@ use chappe::tube::{Receiver, Sender, after, bounded, never, spsc, tick, unbounde
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -237,6 +239,73 @@ fn a_dropped_receivers_notice_of_a_sender_goes_to_the_next() {
     }
     woken.recv_timeout(LONG).expect("the next is told");
     assert!(is_ready(poll(&mut next, &next_waker), &1));
+}
+
+/// Its first calls say that they have come, and return when they are told to.
+struct Gated(Mutex<Vec<mpsc::Receiver<()>>>, mpsc::Sender<()>);
+
+impl Wake for Gated {
+    fn wake(self: Arc<Self>) {
+        let gate = self.0.lock().unwrap().pop();
+        if let Some(gate) = gate {
+            let _ = self.1.send(());
+            let _ = gate.recv();
+        }
+    }
+}
+
+/// Says that it was woken: `None`.
+struct Says(mpsc::Sender<Option<u32>>);
+
+impl Wake for Says {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.send(None);
+    }
+}
+
+/// A thread comes to receive while a light thread, which has looked for one to meet, does not wait yet: it tells nobody. The light thread tells the
+/// task that is first in line, which is dropped.
+#[test]
+fn a_dropped_receivers_notice_of_a_light_sender_goes_to_the_next() {
+    let (sender, receiver) = bounded(0);
+    let sender: &'static Sender<u32> = Box::leak(Box::new(sender));
+    let receiver: &'static Receiver<u32> = Box::leak(Box::new(receiver));
+    let ((one_goes_on, one), (light_goes_on, light)) = (mpsc::channel(), mpsc::channel());
+    let ((called, calls), (said, events)) = (mpsc::channel(), mpsc::channel());
+    let gated = Waker::from(Arc::new(Gated(Mutex::new(vec![light, one]), called)));
+    let told = Waker::from(Arc::new(Says(said.clone())));
+    let (mut stops, mut first) = (Box::pin(receiver.recv_async()), Box::pin(receiver.recv_async()));
+    assert!(poll(&mut stops.as_mut(), &gated).is_pending());
+    assert!(poll(&mut first.as_mut(), &told).is_pending());
+    // Who tells the first task is stopped in its waker: the next that looks for one to meet repeats the call, in the middle of that look.
+    let teller = std::thread::spawn(|| block_on(sender.send_async(0)));
+    calls.recv_timeout(LONG).expect("it is told");
+    assert_eq!(receiver.try_recv(), Ok(0));
+    let sends = thread::spawn(|| sender.send(1));
+    calls.recv_timeout(LONG).expect("the light thread repeats the call");
+    let (here, name) = mpsc::channel();
+    std::thread::spawn(move || {
+        here.send(this_thread()).unwrap();
+        said.send(receiver.recv().ok())
+    });
+    let receives = name.recv().unwrap();
+    let mut meets = Select::new();
+    meets.send(sender);
+    while meets.try_ready().is_err() {
+        std::thread::yield_now();
+    }
+    until_asleep(&receives);
+    light_goes_on.send(()).unwrap();
+    // If the thread's member is far from the tasks', the light thread sees it all the same, and tells nobody.
+    let mut event = events.recv_timeout(LONG).expect("the light thread tells the task, or meets the thread");
+    drop((first, stops));
+    while event.is_none() {
+        event = events.recv_timeout(LONG).expect("the light thread is told of the thread");
+    }
+    assert_eq!(event, Some(1));
+    sends.join().unwrap().unwrap();
+    one_goes_on.send(()).unwrap();
+    teller.join().unwrap().unwrap();
 }
 
 /// Counts how many of it are there.

@@ -188,6 +188,40 @@ fn a_waker_cannot_have_the_thread_that_wakes_leave_the_arena() {
     .unwrap();
 }
 
+/// Has the thread that drops it leave the arena, and says so.
+struct Leaves(Sender<()>);
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        Semaphore::private(0).unwrap().leave();
+        let _ = self.0.send(());
+    }
+}
+
+impl Wake for Leaves {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// The last reference to what a waker has goes behind its call.
+#[test]
+fn what_a_waker_drops_cannot_have_the_thread_that_wakes_leave_the_arena() {
+    std::thread::spawn(|| {
+        let (pool, s) = (Pool::private(1).unwrap(), Semaphore::private(0).unwrap());
+        // As above.
+        std::mem::forget(pool.acquire().unwrap());
+        let (said, dropped) = channel();
+        let mut down = pin!(s.down_async());
+        assert!(poll(&mut down, &Waker::from(Arc::new(Leaves(said)))).is_pending());
+        s.up().unwrap();
+        dropped.try_recv().expect("it was the last reference");
+        assert!(pool.try_acquire().is_err());
+        Semaphore::private(0).unwrap().leave();
+        assert!(pool.try_acquire().is_ok());
+    })
+    .join()
+    .unwrap();
+}
+
 /// It gives back what it has leaked when its locals go, of which its memberships are one.
 #[test]
 fn a_waker_may_use_objects_while_the_thread_that_wakes_ends() {

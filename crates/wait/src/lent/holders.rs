@@ -109,15 +109,15 @@ impl Sitter {
     pub fn wake(&'static self) {
         chappe_plat::later::later(|| {
             let wake = || {
+                // First, so that it ends last: the caller may be in the middle of an operation as a member. No function of the waker's, nor the drop
+                // of what it holds, can have it leave the arena.
+                let _out = light::Out::begin();
                 let (waker, polls) = {
                     let noted = light::lock(&self.0);
                     (noted.waker.clone(), noted.polls)
                 };
                 let Some(waker) = waker else { return };
-                // The caller may be in the middle of an operation as a member: the waker cannot have it leave the arena.
-                let out = light::Out::begin();
                 waker.wake();
-                drop(out);
                 let mut noted = light::lock(&self.0);
                 // A poll since then waits for another call.
                 let called = if noted.polls == polls { noted.waker.take() } else { None };
