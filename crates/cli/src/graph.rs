@@ -8,6 +8,7 @@ mod show;
 use crate::args::GraphCommand;
 use crate::said::{Failure, failed, tell, write};
 use crate::signals::{self, Set};
+use crate::within;
 use anyhow::anyhow;
 use chappe::stream::{Kinds, Lost, Stopper, explain, link, process};
 use file::{after, read};
@@ -48,7 +49,10 @@ pub fn run(command: &GraphCommand, json: bool) -> Result<u8, Failure> {
                 });
             }
             let stopper = running.stopper();
-            std::thread::spawn(move || stop_when_asked(signals, &stopper));
+            if within::thread("chappe-signals", move || stop_when_asked(signals, &stopper)).is_err() {
+                // A signal ends it at once.
+                signals.unblock();
+            }
             let labels: Vec<String> = running.graph().nodes().iter().map(|n| n.label.clone()).collect();
             if *show {
                 show::show(&running);
@@ -110,7 +114,9 @@ fn stop_when_asked(signals: Set, stopper: &Stopper) {
     stopper.stop();
     if signals.wait(Some(Duration::from_secs(1))).is_none() {
         // Beside the wait: the terminal may be what stands still.
-        std::thread::spawn(|| tell("chappe: stages of the graph have not ended yet; another Ctrl-C ends them at once"));
+        let say = || tell("chappe: stages of the graph have not ended yet; another Ctrl-C ends them at once");
+        // Without a thread it is not said.
+        let _ = within::thread("chappe-say", say);
         signals.wait(Some(Duration::from_secs(4)));
     }
     signals::die_by(came.signal);

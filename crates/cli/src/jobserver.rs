@@ -229,5 +229,5 @@ fn serve(place: Place, inherited: Fifo, next: Fifo, pool: &Pool, first: &SharedF
     let (wake, woken) = UnixStream::pair()?;
     let most = pool.permits().saturating_sub(1) as usize;
     let tokens = Tokens::new(pool.clone(), first.clone(), most, wake);
-    Ok(Server::begin(place, [inherited, next], tokens, woken, json)?)
+    Server::begin(place, [inherited, next], tokens, woken, json)
 }

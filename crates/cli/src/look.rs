@@ -183,7 +183,7 @@ pub fn chain(e: &anyhow::Error) -> String {
     for said in e.chain().map(ToString::to_string) {
         if text.is_empty() {
             text = said;
-        } else if !text.ends_with(&said) {
+        } else if !text.ends_with(&said) && !text.contains(&format!(": {said}")) {
             text = format!("{text}: {said}");
         }
     }

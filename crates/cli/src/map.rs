@@ -62,7 +62,19 @@ pub fn run(command: &MapCommand, json: bool) -> Result<u8, Failure> {
 fn create(name: &str, entries: u64, key: u64, value: u64, ordered: bool) -> anyhow::Result<Value> {
     let fits = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     let options = MapOptions { entries: fits(entries), key: fits(key), value: fits(value), ordered };
-    let map = Bytes::create(name, &options)?;
+    let map = Bytes::create(name, &options).map_err(|e| match e {
+        // What was asked for, and not what is handed on of it.
+        MapError::Capacity { what, count, least, most } => {
+            let count = match what {
+                "entries" => entries,
+                "bytes in a key" => key,
+                "bytes in a value" => value,
+                _ => count,
+            };
+            MapError::Capacity { what, count, least, most }
+        }
+        e => e,
+    })?;
     let info = map.info()?;
     Ok(json!({
         "name": map.name(), "entries": entries, "key_size": key, "value_size": value, "ordered": ordered,

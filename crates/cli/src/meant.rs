@@ -46,15 +46,21 @@ pub fn by(e: &Error, words: &[String]) -> Option<String> {
         if word == "--" {
             break;
         }
-        if !word.starts_with('-') {
+        let option = option_named(&root, command, word).filter(|_| word.starts_with('-'));
+        // Behind the name there may be more of ours, if they are known.
+        let is_ours = word.starts_with('-') && (others.is_empty() || option.is_some() || !unknown);
+        if is_ours {
+            options.push(quoted(word));
+            let takes = option.is_some_and(takes_value) && !word.contains('=');
+            options.extend(rest.next_if(|_| takes).map(|value| quoted(value)));
+        } else if names && others.is_empty() {
+            others.push(word.clone());
+        } else {
             // What follows is the command's own, options included.
             others.push(word.clone());
             others.extend(rest.by_ref().take_while(|word| *word != "--").cloned());
             break;
         }
-        options.push(word.clone());
-        let takes = option_named(&root, command, word).is_some_and(takes_value) && !word.contains('=');
-        options.extend(rest.next_if(|_| takes).cloned());
     }
     // Else it is an option that is misspelt.
     if unknown && others.get(usize::from(names)).is_none_or(|word| word.starts_with('-')) {
@@ -62,23 +68,36 @@ pub fn by(e: &Error, words: &[String]) -> Option<String> {
     }
     let placeholder =
         last.get_value_names().and_then(|names| names.first()).map_or("COMMAND".into(), ToString::to_string);
+    let (a, what) = if words[at] == "watch" { ("an", "EXPR") } else { ("a", "NAME") };
+    let joined = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let (name, run) = match (names, others.as_slice()) {
-        (true, []) => ("NAME".to_owned(), placeholder),
-        (true, [name]) => (name.clone(), placeholder),
-        (true, [name, run @ ..]) => (name.clone(), run.join(" ")),
-        (false, run) => (String::new(), if run.is_empty() { placeholder } else { run.join(" ") }),
+        (true, []) => (what.to_owned(), placeholder),
+        (true, [name]) => (quoted(name), placeholder),
+        (true, [name, run @ ..]) => (quoted(name), joined(run)),
+        (false, run) => (String::new(), if run.is_empty() { placeholder } else { joined(run) }),
     };
-    let the_command = words.iter().skip_while(|word| *word != "--").skip(1).map(String::as_str).collect::<Vec<_>>();
+    let the_command =
+        words.iter().skip_while(|word| *word != "--").skip(1).map(|word| quoted(word)).collect::<Vec<_>>();
     let is_named_nowhere = names && others.is_empty() && !the_command.is_empty();
     let run = if is_named_nowhere { the_command.join(" ") } else { run };
     let line = [options.join(" "), name, "--".into(), run].into_iter().filter(|part| !part.is_empty());
     let line = line.collect::<Vec<_>>().join(" ");
     if is_named_nowhere {
         return Some(format!(
-            "a NAME is to stand before `--`, and there is none (if a command was to name some: it named none): chappe {line}"
+            "{a} {what} is to stand before `--`, and there is none (if a command was to name some: it named none): chappe {line}"
         ));
     }
     Some(format!("the command to run stands behind `--`: chappe {line}"))
+}
+
+/// A word as a shell reads it back.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./:=,@%+".contains(c);
+    if word == "{}" || !word.is_empty() && word.chars().all(is_plain) {
+        word.into()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 /// What flock(1) calls otherwise, or has no need of here.
@@ -178,6 +197,10 @@ mod tests {
         says("acquire gpu make -j4", "acquire gpu -- make -j4");
         says("jobserver --permits 4 make test", "jobserver --permits 4 -- make test");
         says("jobserver make", "jobserver -- make");
+        says("watch", "watch EXPR -- COMMAND");
+        says("acquire lic1 --timeout 1s true", "acquire --timeout 1s lic1 -- true");
+        says("acquire lic1 -n2 --timeout=1s make", "acquire -n2 --timeout=1s lic1 -- make");
+        says("acquire lic1 -n 2 make -j4", "acquire -n 2 lic1 -- make -j4");
         let unnamed = meant("acquire --create -I {} -- train {}").unwrap();
         assert!(
             unnamed.contains("it named none") && unnamed.ends_with("chappe acquire --create -I {} NAME -- train {}")
@@ -188,6 +211,14 @@ mod tests {
         assert!(both.contains("leave --size out; --slots N is how many records"), "{both}");
         assert_eq!(meant("acquire gpu --no-such-option -- true"), None);
         assert_eq!(meant("lock l --no-such-option"), None);
+    }
+
+    #[test]
+    fn a_command_line_is_told_with_the_quotes_that_it_was_written_with() {
+        let words = ["watch", "--once", "x.free > 1"].map(String::from);
+        let e = Cli::try_parse_from(std::iter::once("chappe").chain(words.iter().map(String::as_str))).unwrap_err();
+        assert!(by(&e, &words).unwrap().ends_with("`--`: chappe watch --once 'x.free > 1' -- COMMAND"));
+        assert_eq!(["it's", "", "$HOME", "{}", "{a,b}"].map(quoted), ["'it'\\''s'", "''", "'$HOME'", "{}", "'{a,b}'"]);
     }
 
     #[test]

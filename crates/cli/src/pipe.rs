@@ -37,6 +37,7 @@ use crate::said::{Failure, failed};
 use crate::signals;
 use crate::supervise::{Ended, Watch};
 use crate::terminal::Terminal;
+use crate::within::no_thread;
 use anyhow::{Context, Result, anyhow};
 use chappe::feedback::Law;
 use contest::Contest;
@@ -71,7 +72,7 @@ impl Steering {
         let ((go, gone), (stop, stopped), (tell, events)) = (channel::<Controller>(), channel(), channel());
         let thread = std::thread::Builder::new().name("chappe-pipe".into());
         let steer = move || gone.recv().map_or((), |controller| controller.run(&stopped));
-        let thread = thread.spawn(steer).context("cannot start a thread")?;
+        let thread = thread.spawn(steer).map_err(|e| no_thread(&e))?;
         Ok(Steering { go, tell, stop, events, thread })
     }
 

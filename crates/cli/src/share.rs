@@ -8,7 +8,7 @@
 //! The directory is made private and then opened, so a process that is killed in between leaves an empty directory that no other user can
 //! use, and the next call finishes it. A directory with something in it is never opened to others.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::ffi::CString;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::ErrorKind;
@@ -54,9 +54,9 @@ fn number_of(name: &str) -> Result<u32> {
     // SAFETY: the call's answer, which is null or valid until the next call.
     match unsafe { found.as_ref() } {
         Some(group) => Ok(group.gr_gid),
-        None => name
-            .parse()
-            .with_context(|| format!("there is no group `{name}`; `getent group` lists those that there are")),
+        None => {
+            name.parse().map_err(|_| anyhow!("there is no group `{name}`; `getent group` lists those that there are"))
+        }
     }
 }
 

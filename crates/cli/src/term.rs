@@ -24,9 +24,9 @@ mod wanted;
 use crate::args::term::TermCommand;
 use crate::ended::label;
 use crate::said::{Failure, all_done, done, print};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use chappe::ObjectError;
-use chappe::term::place;
+use chappe::term::place::{self, TermError};
 use found::{directory, find};
 pub use found::{names, started};
 use serde_json::{Value, json};
@@ -105,7 +105,17 @@ pub fn or_else<T>(asked: Result<T>, name: &str, of_terminal: impl FnOnce() -> Re
 pub fn remove(name: &str) -> Result<Value> {
     let place = find(name, true)?;
     place.await_last_words()?;
-    place::remove(&directory(false)?, &place)?;
+    let dir = directory(false)?;
+    place::remove(&dir, &place).map_err(|e| match e {
+        // It is not: the directory is what refuses.
+        TermError::NotYours(..) if place.is_own() => {
+            let path = dir.path().display();
+            anyhow!(
+                "cannot remove terminal `{name}` without the right to write in {path}; `ls -ld {path}` says who has it"
+            )
+        }
+        e => e.into(),
+    })?;
     Ok(json!({ "removed": name, "kind": "terminal" }))
 }
 

@@ -19,12 +19,12 @@ pub fn examine(name: &str) -> ArenaHealth {
     // First of all: any thread that meets a semaphore with a damaged word makes it a dead one.
     let mut findings = damage(arena);
     findings.extend(dead(arena));
-    // By a thread of its own, which is a member of the arena while it lives, and not longer.
-    let righted = std::thread::scope(|s| s.spawn(|| arena.put_right(A_WHILE)).join());
+    let righted = apart(|| arena.put_right(A_WHILE));
+    let not = |why: String| Finding::new("not-a-member", format!("nothing could be put right: {why}"));
     match righted {
         Ok(Ok(righted)) => findings.extend(put_right(arena, righted)),
-        Ok(Err(e)) => findings.push(Finding::new("not-a-member", format!("nothing could be put right: {e}"))),
-        Err(panic) => std::panic::resume_unwind(panic),
+        Ok(Err(e)) => findings.push(not(e.to_string())),
+        Err(e) => findings.push(not(format!("cannot start a thread: {e}"))),
     }
     findings.extend(orphans(arena));
     findings.extend(kept_locks(arena));
@@ -35,6 +35,14 @@ pub fn examine(name: &str) -> ArenaHealth {
     let capacity = arena.capacity();
     findings.extend(full(name, &capacity));
     ArenaHealth { name: name.into(), error: None, findings, capacity: Some(capacity) }
+}
+
+/// By a thread of its own, which is a member of the arena while it lives, and not longer.
+fn apart<T: Send>(act: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+    std::thread::scope(|s| {
+        let thread = std::thread::Builder::new().spawn_scoped(s, act)?;
+        Ok(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
 }
 
 fn who(who: &Who) -> String {
@@ -179,7 +187,8 @@ fn orphans(arena: Arena) -> Vec<Finding> {
     let mut found = Vec::new();
     for info in Pool::list(arena) {
         let Ok(pool) = Pool::in_arena(arena, &info.name) else { continue };
-        let settled = std::thread::scope(|s| s.spawn(|| pool.reclaim()).join()).unwrap_or(0);
+        // Where no thread can be started, which is told, they are given back when somebody waits for them.
+        let settled = apart(|| pool.reclaim()).unwrap_or(0);
         if settled > 0 {
             let what = format!("pool `{}` had {settled} permit(s) kept by jobs that have ended", pool.name());
             found.push(Finding::new("ended-job", what).done("they were given back"));

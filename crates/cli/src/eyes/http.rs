@@ -4,6 +4,7 @@
 //! that says nothing holds up no other. Beyond [`MOST`] connections at once a further one is closed. The answers are made one after
 //! the other, on the thread that serves.
 
+use crate::within;
 use anyhow::{Result, anyhow};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -65,15 +66,19 @@ pub fn listen(address: SocketAddr) -> Result<TcpListener> {
 }
 
 /// Answers requests for ever.
-pub fn serve(listener: TcpListener, mut answer: impl FnMut(&Request) -> Answer) {
+///
+/// # Errors
+/// It cannot begin.
+pub fn serve(listener: TcpListener, mut answer: impl FnMut(&Request) -> Answer) -> Result<()> {
     let (asked, asks) = mpsc::channel();
     // It ends with the process: should an answer panic, no thread waits for it.
-    std::thread::spawn(move || accept(&listener, &asked));
+    within::thread("chappe-accept", move || accept(&listener, &asked))?;
     for (request, reply) in asks {
         let reply: Sender<Answer> = reply;
         // A client that went away is its own loss.
         let _ = reply.send(answer(&request));
     }
+    Ok(())
 }
 
 /// A request, and the thread that waits for the answer.

@@ -159,8 +159,7 @@ fn listen(address: SocketAddr, text: impl Fn() -> Result<String>) -> Result<()> 
             Err(e) => Answer::refused("503 Service Unavailable", &e.to_string()),
         },
         _ => Answer::refused("404 Not Found", "see /metrics"),
-    });
-    Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -172,13 +172,14 @@ pub fn run(a: &Watch, json: bool) -> Result<u8, Failure> {
         }
         held = holds;
         before = now;
-        if a.timeout.is_some_and(|most| begun.elapsed() >= most) {
-            return Err(failure(
-                124,
-                anyhow!("`{}` did not become true within {}", a.expr, crate::time::show(begun.elapsed())),
-            ));
+        let left = a.timeout.map(|most| (most, most.saturating_sub(begun.elapsed())));
+        if let Some((most, Duration::ZERO)) = left {
+            let most = crate::time::show(most);
+            return Err(failure(124, anyhow!("`{}` did not become true within {most}", a.expr)));
         }
-        std::thread::sleep(a.interval.max(Duration::from_millis(10)));
+        // The last look is when the time is up.
+        let pause = a.interval.max(Duration::from_millis(10));
+        std::thread::sleep(left.map_or(pause, |(_, left)| pause.min(left)));
     }
 }
 

@@ -14,14 +14,16 @@ use super::scan;
 use super::tokens::Tokens;
 use crate::ended::say;
 use crate::said::tell;
+use crate::within;
+use anyhow::Result;
 use serde_json::json;
 use std::collections::HashSet;
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::mpsc::{Sender, channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// For how long a token is offered to one client, at least and at most.
@@ -63,13 +65,12 @@ impl Server {
     ///
     /// # Errors
     /// The system's.
-    pub fn begin(place: Place, fifos: [Fifo; 2], tokens: Tokens, wake: UnixStream, json: bool) -> io::Result<Server> {
+    pub fn begin(place: Place, fifos: [Fifo; 2], tokens: Tokens, wake: UnixStream, json: bool) -> Result<Server> {
         let (stop, stopped) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let (job, of) = channel();
         let (ready, is_ready) = channel();
-        let thread = Builder::new().name("chappe-jobs".into());
-        let thread = thread.spawn(move || {
+        let thread = within::thread("chappe-jobs", move || {
             let mut work = Work::new(place, fifos, tokens, json);
             // A process that is chappe's child already is no orphan of the job's.
             work.look();

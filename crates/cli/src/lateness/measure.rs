@@ -1,9 +1,11 @@
 //! The handler, the hogs, and the windows that take turns.
 
 use crate::args::lateness::Policy;
+use crate::within::no_thread;
 use anyhow::{Context, Result};
 use chappe::{HelpLock, Mutex, Words};
 use std::hint::black_box;
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 const WINDOW: Duration = Duration::from_millis(50);
@@ -186,19 +188,23 @@ pub fn measure(plan: &Plan) -> Result<(Vec<Window>, Option<String>)> {
     let now_is = Words::private(2)?;
     let said = |word| now_is.load(word).unwrap_or(0);
     std::thread::scope(|s| {
-        for _ in 0..plan.hogs {
-            s.spawn(|| {
-                while said(STOP) == 0 {
-                    locks.section(said(KIND) as usize, 2_000);
-                    black_box(work(2_000));
-                }
-            });
-        }
-        let handler = s.spawn(|| {
-            let refused = scheduled(plan);
-            (handle(plan, &locks, &now_is), refused)
+        let hog = || {
+            while said(STOP) == 0 {
+                locks.section(said(KIND) as usize, 2_000);
+                black_box(work(2_000));
+            }
+        };
+        let hogs: std::io::Result<Vec<_>> = (0..plan.hogs).map(|_| Builder::new().spawn_scoped(s, hog)).collect();
+        let handler = hogs.and_then(|_| {
+            Builder::new().spawn_scoped(s, || {
+                let refused = scheduled(plan);
+                (handle(plan, &locks, &now_is), refused)
+            })
         });
-        let result = handler.join().map_err(|_| anyhow::anyhow!("the handler panicked"));
+        let result = match handler {
+            Ok(handler) => handler.join().map_err(|_| anyhow::anyhow!("the handler panicked")),
+            Err(e) => Err(no_thread(&e)),
+        };
         now_is.store(STOP, 1)?;
         result
     })

@@ -9,7 +9,7 @@ use super::keyboard::Keyboard;
 use crate::ended::FAILED;
 use crate::said::{Failure, failed, tell};
 use crate::signals::{self, Set, heeded};
-use crate::terminal;
+use crate::{terminal, within};
 use anyhow::{Result, anyhow, bail};
 use chappe::term::modes;
 use chappe::term::paint::Picture;
@@ -146,7 +146,7 @@ fn both(name: &str, place: &Place, resized: &Set) -> Result<How> {
     let (over, tells) = io::pipe()?;
     let looker = find(name, false)?;
     let shared = Arc::clone(&size);
-    let drawing = std::thread::spawn(move || draw(&looker, &shared, tells));
+    let drawing = within::thread("chappe-draw", move || draw(&looker, &shared, tells))?;
     let mut watch = Watch::begin(place)?;
     let before = cells(place);
     let mut own = fit(place, &size, &mut watch);

@@ -294,6 +294,7 @@ fn a_job_is_not_started_where_its_record_has_no_room() {
     let told = format!("; make room in {0} (`df {0}` shows what is left)", here.arenas().display());
     assert_eq!(ran.err.matches("cannot write down in ").count(), 2, "{ran:?}");
     assert_eq!(ran.err.matches(&told).count(), 2, "{ran:?}");
+    assert_eq!(ran.err.matches("No space left on device").count(), 2, "each says it once: {ran:?}");
     let ends: Vec<&str> = ran.out.lines().filter(|l| l.parse::<u8>().is_ok() || *l == "started").collect();
     assert_eq!(ends, ["0", "0", "125", "125", "started", "0"], "{ran:?}");
 }
@@ -429,6 +430,8 @@ fn wrong_usage_is_explained() {
     says(&here.fails(125, &["acquire", "p", "--timeout=1s", "--nonblock", "--", "true"]), &["cannot be used with"]);
     says(&here.fails(125, &["acquire", "p"]), &["behind `--`: chappe acquire p -- COMMAND"]);
     says(&here.fails(125, &["acquire", "-n", "2", "p", "make", "-j"]), &["chappe acquire -n 2 p -- make -j"]);
+    says(&here.fails(125, &["watch", "x.free > 1"]), &["behind `--`: chappe watch 'x.free > 1' -- COMMAND"]);
+    says(&here.fails(125, &["acquire", "p", "--timeout", "1s", "true"]), &["chappe acquire --timeout 1s p -- true"]);
     says(&here.fails(2, &["lss"]), &["'lss'", "'ls'"]);
 }
 

@@ -288,6 +288,10 @@ fn watch_says_what_is_wrong() {
     let (s, err) =
         status(&["watch", "--once", "--timeout", "50ms", "--interval", "10ms", "no/thing.value > 1", "--", "true"]);
     assert!(s == Some(124) && err.matches("arena").count() >= 1, "{err}");
+    // It does not wait for the next look.
+    let (s, err) =
+        status(&["watch", "--once", "--timeout", "50ms", "--interval", "1h", "ready.value > 1", "--", "true"]);
+    assert!(s == Some(124) && err.contains("did not become true within 50ms"), "{err}");
     let (s, err) = status(&["watch", "--once", "ready.value == 0", "--", "/no/such/command"]);
     assert!(s == Some(127) && err.contains("/no/such/command"), "{err}");
 }

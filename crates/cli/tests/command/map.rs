@@ -44,6 +44,10 @@ fn an_object_that_is_no_map_is_refused_in_words() {
     assert!(number.contains("did you mean `--entries 12`"), "{number}");
     let large = here.fails(1, &["map", "create", "m", "-m", "2000000"]);
     assert!(large.contains("cannot have 2000000 entries"), "{large}");
+    for option in ["--entries", "--key-size", "--value-size"] {
+        let large = here.fails(1, &["map", "create", "m", option, "9999999999"]);
+        assert!(large.contains("cannot have 9999999999 "), "{large}");
+    }
     here.ok(&["sem", "create", "s"]);
     let other = here.fails(1, &["map", "put", "s", "a", "b"]);
     assert!(other.contains("is a semaphore, not a map"), "{other}");

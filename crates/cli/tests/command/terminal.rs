@@ -3,9 +3,41 @@
 use crate::place::{Place, Running, kill, runs, state, until};
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
+
+/// A terminal of this size: the side that shows it, and the one that a program has. No program that another test starts gets either.
+pub fn pair(ws_row: u16, ws_col: u16) -> (std::fs::File, OwnedFd) {
+    let flags = libc::O_NOCTTY | libc::O_CLOEXEC;
+    let master =
+        std::fs::File::options().read(true).write(true).custom_flags(flags).open("/dev/ptmx").expect("a terminal");
+    let (size, unlocked) = (libc::winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 }, 0);
+    // SAFETY: the descriptor is open, and what the calls read is valid for them; the third answers a new descriptor.
+    let slave = unsafe {
+        assert_eq!(libc::ioctl(master.as_raw_fd(), libc::TIOCSPTLCK, &raw const unlocked), 0, "unlocked");
+        assert_eq!(libc::ioctl(master.as_raw_fd(), libc::TIOCSWINSZ, &raw const size), 0, "its size");
+        libc::ioctl(master.as_raw_fd(), libc::TIOCGPTPEER, libc::O_RDWR | flags)
+    };
+    assert!(slave >= 0, "its other side");
+    // SAFETY: a fresh descriptor that nobody else owns.
+    (master, unsafe { OwnedFd::from_raw_fd(slave) })
+}
+
+/// Starts a program, whose session the place has made, on this terminal.
+pub fn start_on(mut c: std::process::Command, slave: OwnedFd) -> Running {
+    let end = || Stdio::from(slave.try_clone().expect("a descriptor"));
+    c.stdin(end()).stdout(end()).stderr(end());
+    // SAFETY: one system call between fork and exec, after `program` made a session.
+    unsafe {
+        c.pre_exec(|| {
+            libc::ioctl(0, libc::TIOCSCTTY, 0);
+            Ok(())
+        });
+    }
+    Place::spawn(&mut c)
+}
 
 /// A user at a terminal.
 pub struct Screen {
@@ -24,31 +56,9 @@ impl Screen {
 
     /// The same on a terminal of so many rows and columns.
     pub fn sized(here: &Place, script: &str, ws_row: u16, ws_col: u16) -> Screen {
-        let (mut master, mut slave) = (-1, -1);
-        let size = libc::winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 };
-        // SAFETY: both descriptors are valid places, the size is valid, the rest is not asked for.
-        let r = unsafe { libc::openpty(&mut master, &mut slave, std::ptr::null_mut(), std::ptr::null(), &size) };
-        assert_eq!(r, 0, "a terminal");
-        // SAFETY: two fresh descriptors that nobody else owns.
-        let (master, slave) = unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
-        for fd in [&master, &slave] {
-            // SAFETY: a plain call on an open descriptor.
-            unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };
-        }
-        let mut c = here.program("sh", &["-c", &format!("{script}; read last")]);
-        let end = || Stdio::from(slave.try_clone().expect("a descriptor"));
-        c.stdin(end()).stdout(end()).stderr(end());
-        // SAFETY: one system call between fork and exec, after `program` made a session.
-        unsafe {
-            c.pre_exec(|| {
-                libc::ioctl(0, libc::TIOCSCTTY, 0);
-                Ok(())
-            });
-        }
-        let shell = Place::spawn(&mut c);
-        drop((c, slave));
+        let (keys, slave) = pair(ws_row, ws_col);
+        let shell = start_on(here.program("sh", &["-c", &format!("{script}; read last")]), slave);
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let keys = std::fs::File::from(master);
         let (mut screen, into) = (keys.try_clone().expect("a descriptor"), Arc::clone(&seen));
         std::thread::spawn(move || {
             let mut part = [0; 4096];

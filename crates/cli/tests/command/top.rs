@@ -2,8 +2,10 @@
 
 use crate::eyes::{object, scene};
 use crate::place::{Place, not_tested, until};
-use crate::terminal::Screen;
+use crate::terminal::{Screen, pair, start_on};
 use serde_json::Value;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 
 #[test]
 fn top_on_a_terminal_shows_looks_into_and_takes_away() {
@@ -96,6 +98,26 @@ fn a_signal_ends_top_and_leaves_the_terminal_as_it_was() {
     screen.expect("status 143");
     screen.expect("icanon");
     screen.end();
+}
+
+#[test]
+fn top_ends_as_by_a_hang_up_when_its_terminal_closes() {
+    let here = Place::new();
+    here.ok(&["pool", "create", "gpu"]);
+    for view in ["objects", "pipes"] {
+        let (mut screen, slave) = pair(24, 80);
+        let mut top = here.command(&["top", "--interval", "50ms", "--view", view]);
+        top.env("TERM", "xterm");
+        let top = start_on(top, slave);
+        let (mut seen, mut part) = (Vec::new(), [0; 4096]);
+        // It hides the cursor once it has drawn.
+        while !String::from_utf8_lossy(&seen).contains("\x1b[?25l") {
+            let n = screen.read(&mut part).expect("it has the terminal open");
+            seen.extend_from_slice(&part[..n]);
+        }
+        drop(screen);
+        assert_eq!(top.status().signal(), Some(libc::SIGHUP), "{view}");
+    }
 }
 
 /// Nanoseconds of processor that a process has used.

@@ -380,12 +380,66 @@ fn root_is_led_to_no_process_of_another(here: &Place) -> impl Drop + use<> {
 }
 
 #[test]
+#[cfg(feature = "term")]
+fn an_own_terminal_in_a_directory_that_one_may_not_write_is_not_called_another_users() {
+    if !is_root() {
+        return;
+    }
+    let here = place();
+    chown(here.arenas(), Some(ANNE), Some(ANNE)).expect("root may");
+    let mode = |mode| std::fs::set_permissions(here.arenas(), std::fs::Permissions::from_mode(mode)).expect("root may");
+    mode(0o700);
+    ok(&here, ANNE, 0o077, &["term", "run", "own", "--", "true"]);
+    ok(&here, ANNE, 0o077, &["term", "wait", "--exit", "own"]);
+    mode(0o500);
+    let refused = ran(&here, ANNE, 0o077, &["term", "rm", "own"]);
+    assert!(refused.status == Some(1) && refused.err.contains("without the right to write in"), "{refused:?}");
+    mode(0o700);
+    ok(&here, ANNE, 0o077, &["term", "rm", "own"]);
+}
+
+/// At the limit of processes one wants to look.
+#[test]
+fn a_command_that_can_start_no_thread_looks_or_says_so() {
+    if !is_root() {
+        return;
+    }
+    let here = place();
+    share(&here, 0o1777, 0o077);
+    ok(&here, ANNE, 0o077, &["pool", "create", "gpu"]);
+    let limited = |args: &[&str]| {
+        let mut c = by(&here, ANNE, 0o077, args);
+        let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a system call alone between fork and exec. What this user has already counts as too many.
+        unsafe {
+            c.pre_exec(move || match libc::setrlimit(libc::RLIMIT_NPROC, &raw const limit) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            });
+        }
+        Place::spawn(&mut c).end()
+    };
+    for args in [&["ls"][..], &["show", "gpu"], &["metrics"], &["top", "--once", "--interval", "50ms"]] {
+        let ran = limited(args);
+        assert!(ran.status == Some(0) && ran.out.contains("gpu"), "{args:?}: {ran:?}");
+    }
+    let doctor = limited(&["doctor"]);
+    assert!(doctor.status.is_some_and(|status| status < 2) && !doctor.err.contains("panicked"), "{doctor:?}");
+    let watch = limited(&["watch", "--once", "--timeout", "50ms", "gpu.free > 1", "--", "true"]);
+    assert_eq!(watch.status, Some(124), "{watch:?}");
+    let jobserver = limited(&["jobserver", "--permits", "2", "--", "true"]);
+    assert!(jobserver.status == Some(125) && jobserver.err.contains("cannot start a thread: "), "{jobserver:?}");
+}
+
+#[test]
 fn a_directory_with_something_in_it_or_of_another_user_is_not_opened_to_others() {
     let here = Place::new();
     here.ok(&["pool", "create", "private"]);
     let text = here.fails(1, &["arena", "create", "more", "--share", "all"]);
     assert!(text.contains("has mode 755 and is not empty: set CHAPPE_DIR to a directory that is empty"), "{text}");
     assert!(here.fails(2, &["arena", "create", "more", "--share", "everybody"]).contains("`group:NAME`, or `all`"));
+    let text = here.fails(1, &["arena", "create", "more", "--share", "group:no-such-group"]);
+    assert!(text.ends_with("no group `no-such-group`; `getent group` lists those that there are\n"), "{text}");
     let ran = Place::spawn(here.command(&["arena", "create", "more", "--share", "all"]).env_remove("CHAPPE_DIR")).end();
     assert!(ran.status == Some(1) && ran.err.contains("export CHAPPE_DIR=/dev/shm/team"), "{ran:?}");
     // One that is empty is opened; a second arena is made in one that is shared.

@@ -7,10 +7,12 @@ mod state;
 
 use super::looked::{Looked, Looker};
 use super::views::View;
-use crate::signals;
-use anyhow::{Result, anyhow, bail};
+use crate::said::tell;
+use crate::{signals, within};
+use anyhow::{Result, anyhow};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use state::{After, State};
+use std::mem::ManuallyDrop;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -30,15 +32,24 @@ fn look_on(arena: Option<String>, wanted: &Receiver<View>, seen: &Sender<Result<
 /// Shows it until a key or a signal ends it.
 pub fn run(arena: Option<String>, interval: Duration, view: View) -> Result<()> {
     let (want, wanted) = channel();
-    let (tell, seen) = channel();
+    let (tell_seen, seen) = channel();
     // They are taken between two looks at the keyboard, so that the terminal is always put right. Blocked before any thread begins:
     // the kernel would give them to one that does not block them.
     let ends = signals::Set::of(&signals::heeded(&[libc::SIGTERM, libc::SIGHUP, libc::SIGINT]));
     ends.block();
-    std::thread::spawn(move || look_on(arena, &wanted, &tell));
+    within::thread("chappe-look", move || look_on(arena, &wanted, &tell_seen))?;
     let mut terminal = ratatui::try_init().map_err(|e| anyhow!("cannot draw on this terminal: {e}"))?;
     let ended = interact(&mut terminal, &want, &seen, State::new(interval, view), &ends);
-    ratatui::restore();
+    let (shown, restored) = (terminal.show_cursor(), ratatui::try_restore());
+    // It would show the cursor once more, and say on stderr that it cannot, which panics where stderr has gone, too.
+    let _terminal = ManuallyDrop::new(terminal);
+    if has_gone(Duration::ZERO) {
+        // Nobody is there to be told anything.
+        signals::die_by(ended.ok().flatten().unwrap_or(libc::SIGHUP));
+    }
+    if let Err(e) = shown.and(restored) {
+        tell(format_args!("chappe: cannot put the terminal right, `reset` does: {e}"));
+    }
     if let Some(signal) = ended? {
         signals::die_by(signal);
     }
@@ -83,7 +94,7 @@ fn interact(
             return Ok(Some(came.signal));
         }
         if has_gone(KEYS) {
-            bail!("the terminal has gone");
+            return Ok(Some(libc::SIGHUP));
         }
         if !event::poll(Duration::ZERO)? {
             continue;
@@ -99,7 +110,7 @@ fn interact(
             After::GoOn => {}
             After::Look => due = std::time::Instant::now(),
             After::Stop => {
-                ratatui::restore();
+                ratatui::try_restore()?;
                 signals::stop_by(libc::SIGTSTP);
                 *terminal = ratatui::try_init()?;
             }

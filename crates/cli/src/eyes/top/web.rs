@@ -70,8 +70,7 @@ pub fn run(address: SocketAddr, arena: Option<&str>) -> Result<()> {
             },
             _ => Answer::refused("404 Not Found", "nothing is here"),
         }
-    });
-    Ok(())
+    })
 }
 
 #[cfg(test)]
