@@ -43,13 +43,6 @@ impl Own {
     }
 }
 
-/// Which end the caller owns.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Writer,
-    Reader,
-}
-
 /// What one step of a write came to.
 enum Step<E> {
     /// So many bytes are written.
@@ -62,48 +55,62 @@ enum Step<E> {
 
 impl<'a, P: Pipe> Lane<'a, P> {
     /// Owns the writing end, until the thread ends or [`Writer::release`]. None: the lane is demoted, and all calls are the kernel's.
-    pub fn writer(self) -> Option<Writer<'a, P>> {
-        let is_ours = self.own(&self.words.writer, End::Writer);
-        is_ours.then(|| Writer { lane: self, own: Own::new(), is_putting: Cell::new(false) })
+    ///
+    /// # Errors
+    /// Those of [`Lane::demote`].
+    pub fn writer(self) -> Result<Option<Writer<'a, P>>, P::Error> {
+        if !self.own(&self.words.writer)? {
+            return Ok(None);
+        }
+        // A writer that finds the ring full sleeps at two words.
+        if !(futex::wait_any_supported() && self.pipe.is_stream()) {
+            return self.decline(&self.words.writer);
+        }
+        Ok(Some(Writer { lane: self, own: Own::new(), is_putting: Cell::new(false) }))
     }
 
     /// Owns the reading end, until the thread ends or [`Reader::release`]. None: the lane is demoted, and all calls are the kernel's.
-    pub fn reader(self) -> Option<Reader<'a, P>> {
-        if !self.own(&self.words.reader, End::Reader) {
-            return None;
+    ///
+    /// # Errors
+    /// Those of [`Lane::demote`].
+    pub fn reader(self) -> Result<Option<Reader<'a, P>>, P::Error> {
+        if !self.own(&self.words.reader)? {
+            return Ok(None);
         }
         // Acquire: what an earlier reader has done.
         if self.words.tail.load(Ordering::Acquire) & RING == 0 {
             if !(futex::wait_any_supported() && self.pipe.widen()) {
-                self.demote_as(Some(End::Reader));
-                self.words.reader.release();
-                return None;
+                return self.decline(&self.words.reader);
             }
             self.words.tail.fetch_or(RING, Ordering::AcqRel); // AcqRel: the reader's word and the pipe's size come before.
         }
-        Some(Reader { lane: self, own: Own::new() })
+        Ok(Some(Reader { lane: self, own: Own::new() }))
     }
 
-    fn own(self, lock: &LifeLock, end: End) -> bool {
+    /// The owner of this end can have no lane.
+    fn decline<T>(self, lock: &LifeLock) -> Result<Option<T>, P::Error> {
+        let demoted = self.demote();
+        lock.release();
+        demoted.map(|()| None)
+    }
+
+    /// Whether the end is the caller's, and the lane open.
+    fn own(self, lock: &LifeLock) -> Result<bool, P::Error> {
         let claim = lock.try_claim();
-        if claim == Claim::AfterDeath && end == End::Reader {
-            // A demoter takes what the dead one left for the living one's.
-            let was = self.words.head.0.fetch_and(!INSIDE, Ordering::AcqRel); // AcqRel: E4.
-            self.tell_demoter(was);
-        }
         // Acquire: E4.
         let is_open = claim == Claim::Fresh && self.words.tail.load(Ordering::Acquire) & OFF == 0;
-        if !is_open {
-            self.demote_as((claim != Claim::Busy).then_some(end));
-            if claim != Claim::Busy {
-                lock.release();
-            }
+        if is_open {
+            return Ok(true);
         }
-        is_open
+        let demoted = self.demote();
+        if claim != Claim::Busy {
+            lock.release();
+        }
+        demoted.map(|()| false)
     }
 
     /// A demoter sleeps until the reader is out of its read(2): `was` is the head as the reader left it.
-    fn tell_demoter(self, was: u64) {
+    pub(super) fn tell_demoter(self, was: u64) {
         if was & OFF != 0 {
             futex::wake(low_half(&self.words.head.0), u32::MAX, Scope::Shared);
         }
@@ -115,13 +122,13 @@ impl<P: Pipe> Writer<'_, P> {
     /// there are where the rest failed.
     ///
     /// # Errors
-    /// Those of the kernel's write(2), where nothing was written.
+    /// Those of the kernel's write(2), and of [`Lane::demote`], where nothing was written.
     pub fn write(&self, bytes: &[u8]) -> Result<usize, P::Error> {
         if bytes.is_empty() {
             return self.lane.pipe.write(bytes);
         }
         if !self.own.is_here() {
-            self.lane.demote();
+            self.lane.demote()?;
             return self.lane.pipe.write(bytes);
         }
         let mut done = 0;
@@ -146,8 +153,7 @@ impl<P: Pipe> Writer<'_, P> {
         }
         // REAL: this thread has jumped out of an earlier write(2), or is in it.
         if !is_ours || self.is_putting.get() || !matches!(words.reader.probe(), Life::Alive(_)) {
-            self.demote();
-            return Step::Last(pipe.write(rest));
+            return Step::Last(self.demote().and_then(|()| pipe.write(rest)));
         }
         if seen & ASLEEP != 0 {
             return match self.real(seen, &rest[..rest.len().min(pipe.atomic())]) {
@@ -166,6 +172,11 @@ impl<P: Pipe> Writer<'_, P> {
         let count = rest.len().min(room as usize);
         self.is_putting.set(true);
         sections::light();
+        // A handler that came before the mark has put its bytes where these would go (I10). Relaxed: this thread's own store is seen.
+        if words.tail.load(Ordering::Relaxed) != seen {
+            self.is_putting.set(false);
+            return Step::Again;
+        }
         pipe.put(at, &rest[..count]);
         sections::light();
         self.is_putting.set(false);
@@ -249,9 +260,12 @@ impl<P: Pipe> Writer<'_, P> {
         futex::wait_any(&sleep, deadline, Scope::Shared)
     }
 
-    /// As [`Lane::demote`], by the owner of this end.
-    pub fn demote(&self) {
-        self.lane.demote_as(self.own.is_here().then_some(End::Writer));
+    /// As [`Lane::demote`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn demote(&self) -> Result<(), P::Error> {
+        self.lane.demote()
     }
 
     /// Gives the end back, between two calls: the next owner goes on with the lane.
@@ -264,14 +278,14 @@ impl<P: Pipe> Reader<'_, P> {
     /// As read(2): sleeps there while there is nothing to read. 0: end of file.
     ///
     /// # Errors
-    /// Those of the kernel's read(2).
+    /// Those of the kernel's read(2), and of [`Lane::demote`].
     pub fn read(&self, into: &mut [u8]) -> Result<usize, P::Error> {
         let Lane { words, pipe } = self.lane;
         if into.is_empty() {
             return pipe.read(into);
         }
         if !self.own.is_here() {
-            self.lane.demote();
+            self.lane.demote()?;
             return pipe.read(into);
         }
         loop {
@@ -280,7 +294,7 @@ impl<P: Pipe> Reader<'_, P> {
             let kernel_end = words.kernel_end.load(Ordering::Acquire); // Acquire: I5, behind `tail`.
             // INSIDE: this thread has jumped out of an earlier read(2).
             if head & (OFF | INSIDE) != 0 || seen & OFF != 0 {
-                self.demote();
+                self.demote()?;
                 return pipe.read(into);
             }
             let (at, end) = (position(head), position(seen));
@@ -359,9 +373,12 @@ impl<P: Pipe> Reader<'_, P> {
         false
     }
 
-    /// As [`Lane::demote`], by the owner of this end.
-    pub fn demote(&self) {
-        self.lane.demote_as(self.own.is_here().then_some(End::Reader));
+    /// As [`Lane::demote`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn demote(&self) -> Result<(), P::Error> {
+        self.lane.demote()
     }
 
     /// Gives the end back, between two calls: the next owner goes on with the lane. A writer that comes to it before demotes it.

@@ -33,9 +33,13 @@
 //! - I8 After `OFF` in both words, and while the reader is not `INSIDE`, R stays as it is. `OFF` is final, and so is `PLAIN`.
 //! - I9 The kernel's pipe has room for R beside K ([`Pipe::widen`]), or there is no lane. A page of K may be little more than half full, so
 //!   a byte of K takes the room of two of the ring.
-//! - I10 A writer that is copying bytes into the ring is interrupted by no other write of its thread: a handler's write demotes, and the
-//!   swap of I3 fails.
+//! - I10 A writer that is copying bytes into the ring is interrupted by no other write of its thread: it marks that it copies, and then looks
+//!   whether `tail` is what it has reckoned with. A handler's write before the mark has moved `tail`; one behind it demotes, and the swap
+//!   of I3 fails.
 //! - I11 A process that was forked owns nothing, though it has its parent's memory.
+//! - I12 The reader's thread is not in its read(2) while it demotes, also in a handler that came when read(2) had ended, or will begin again: it
+//!   takes its `INSIDE` away first, for a demoter may wait for that. It knows itself by the number in the reader's word: so all
+//!   processes of a lane are in one PID namespace.
 //!
 //! **Edges** E1 `tail` release by the writer, acquire by the reader: the ring's bytes are there, and so is `kernel_end` (I5). E2 `head`
 //! release by the reader, acquire by the writer: the places are free. E3 `stage` release by the demoter, acquire by all: what was pushed is
@@ -49,6 +53,10 @@
 //! what a dead one has left; signal handlers wait as long. A thread that has jumped out of read(2) in a handler is `INSIDE` until its next
 //! call, which demotes.
 //!
+//! A demoter that may not push (another user's pipe behind setuid(2), no number for a descriptor, no `/proc`) leaves `PUSHING`, and its call
+//! fails with that error. The ring's bytes stay, and every later call of anybody demotes first: until one may, no call succeeds. A process
+//! without futex_waitv owns no end; where it demotes and has to wait, it looks each millisecond.
+//!
 //! **Deaths**
 //! - The writer: what it has not counted in `tail` does not exist; what write(2) has brought is in K. The reader takes R, and then read(2)
 //!   says what the kernel knows. The next writer demotes.
@@ -60,8 +68,10 @@
 //! Everything that is not a call of the two owners demotes ([`Lane::demote`]): a second owner, a program that does not know of lanes, poll,
 //! splice, a descriptor that is sent away. Explored with kills in `crates/sync/tests/crash_lane.rs`, with all stale reads in
 //! `crates/sync/tests/loom_lane.rs`. Left out: readers that take bytes by system calls of their own while R is not empty, or while the owner
-//! is in a call, and writers whose bytes are not counted. A program that does not know of lanes gets the pipe behind a demotion.
-//! Real pipes: `crates/pipes`.
+//! is in a call, and writers whose bytes are not counted. Nor does it bear a handler that demotes over its own thread's read(2), pushes in part, is
+//! refused the rest, and leaves to that read(2) some of what it has pushed. A program that does not know of lanes gets the pipe behind a demotion.
+//! A pipe of packets (`O_DIRECT`) has no lane ([`Pipe::is_stream`]); a program that makes its pipe one of packets later (`F_SETFL`) loses their
+//! borders unless it is demoted before. Real pipes: `crates/pipes`.
 
 mod demotion;
 mod ends;

@@ -1,5 +1,6 @@
 //! What the processes of a lane have in common: its words, and the pipe that it stands before. The head of the crate has what they mean.
 
+use chappe_plat::Life;
 use chappe_plat::atomic::{AtomicU32, AtomicU64};
 use chappe_plat::life::LifeLock;
 
@@ -23,8 +24,17 @@ pub trait Pipe {
     /// How many bytes the kernel's pipe holds: FIONREAD.
     fn held(&self) -> u64;
 
-    /// Puts bytes behind what the kernel's pipe holds, and answers how many; 0: nobody can read them. Never sleeps, and raises no signal.
-    fn push(&self, bytes: &[u8]) -> usize;
+    /// Puts bytes behind what the kernel's pipe holds, and answers how many; 0: the kernel says that nobody can read them any more. Never
+    /// sleeps, and raises no signal.
+    ///
+    /// # Errors
+    /// The caller may not, or not now: the bytes are still to be pushed.
+    fn push(&self, bytes: &[u8]) -> Result<usize, Self::Error>;
+
+    /// Whether what is written here is a stream. False: writes are packets, whose borders a ring does not keep.
+    fn is_stream(&self) -> bool {
+        true
+    }
 
     /// Makes the kernel's pipe so large that it holds all of the ring beside what it holds already. False: that is refused.
     fn widen(&self) -> bool;
@@ -48,7 +58,9 @@ pub trait Pipe {
     fn get(&self, at: u64, into: &mut [u8]);
 }
 
-/// The words of a lane, in shared memory that begins as zeroes.
+/// The words of a lane, in shared memory that begins as zeroes. A thread's words are in its robust list while it owns an end or demotes: the
+/// memory stays mapped as long, also behind a [`Writer`](super::Writer) or [`Reader`](super::Reader) that was dropped and not released.
+/// [`Words::owners`] tells.
 #[repr(C, align(64))]
 pub struct Words {
     /// See the table.
@@ -77,7 +89,16 @@ pub struct Apart(pub AtomicU64);
 impl Words {
     /// Makes the locks of zeroes; any number of processes may.
     pub fn make(&self) {
-        [&self.writer, &self.guard, &self.reader].into_iter().for_each(LifeLock::make);
+        self.locks().into_iter().for_each(LifeLock::make);
+    }
+
+    fn locks(&self) -> [&LifeLock; 3] {
+        [&self.writer, &self.guard, &self.reader]
+    }
+
+    /// The living threads that own an end or demote, by their numbers.
+    pub fn owners(&self) -> impl Iterator<Item = u32> {
+        self.locks().into_iter().filter_map(|lock| if let Life::Alive(tid) = lock.probe() { Some(tid) } else { None })
     }
 }
 

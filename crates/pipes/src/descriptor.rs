@@ -5,6 +5,7 @@ use crate::place::{Place, RING, WIDE};
 use chappe_lane::Pipe;
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// What the kernel's pipe may hold where a lane begins: what a new one holds. More would not leave room for the ring.
 const NARROW: libc::c_int = 64 << 10;
@@ -45,9 +46,50 @@ impl<'a> Descriptor<'a> {
         // SAFETY: a descriptor that this has opened.
         second.map(|fd| unsafe { libc::syscall(libc::SYS_close, fd) }).is_ok()
     }
+
+    /// Whether the kernel says of this end, which is for writing, that no reader is left.
+    fn is_unread(&self) -> bool {
+        let mut asked = libc::pollfd { fd: self.fd, events: 0, revents: 0 };
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let no_mask = std::ptr::null::<libc::sigset_t>();
+        // SAFETY: one descriptor to ask for, and a time, which the kernel writes.
+        let told = unsafe { libc::syscall(libc::SYS_ppoll, &raw mut asked, 1usize, &raw mut now, no_mask, 8usize) };
+        told > 0 && asked.revents & libc::POLLERR != 0
+    }
 }
 
-/// The hard limit on descriptors in place of the soft one, for a moment.
+/// The process of which a thread has raised the limit: in a child that was forked meanwhile, nobody.
+static RAISED_BY: AtomicI32 = AtomicI32::new(0);
+
+/// One thread of the process at a time. The standard library's lock would stay locked in a forked child for ever.
+struct Raising;
+
+impl Raising {
+    fn begin() -> Raising {
+        // SAFETY: takes nothing, cannot fail.
+        let this = unsafe { libc::getpid() };
+        loop {
+            let by = RAISED_BY.load(Ordering::Relaxed); // Relaxed: the swap decides.
+            // Acquire: behind the end of the one before. Relaxed where it fails: it is loaded again.
+            if by != this && RAISED_BY.compare_exchange(by, this, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return Raising;
+            }
+            let pause = libc::timespec { tv_sec: 0, tv_nsec: 100_000 };
+            let nowhere = std::ptr::null_mut::<libc::timespec>();
+            // SAFETY: a time. Not the C library's call, at which a thread may be cancelled.
+            unsafe { libc::syscall(libc::SYS_clock_nanosleep, libc::CLOCK_MONOTONIC, 0, &raw const pause, nowhere) };
+        }
+    }
+}
+
+impl Drop for Raising {
+    fn drop(&mut self) {
+        RAISED_BY.store(0, Ordering::Release); // Release: as above.
+    }
+}
+
+/// The hard limit on descriptors in place of the soft one, for a moment. A child that another thread forks meanwhile keeps it. What the program
+/// itself sets meanwhile stays, unless that is between the last look and the call.
 fn with_one_more<R>(act: impl Fn() -> io::Result<R>) -> io::Result<R> {
     let limit = |new: Option<&libc::rlimit>| {
         let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -55,10 +97,17 @@ fn with_one_more<R>(act: impl Fn() -> io::Result<R>) -> io::Result<R> {
         // SAFETY: a limit, and a place for one.
         answer(unsafe { libc::syscall(libc::SYS_prlimit64, 0, libc::RLIMIT_NOFILE, new, &raw mut old) }).map(|_| old)
     };
+    let _alone = Raising::begin();
     let old = limit(None)?;
+    if old.rlim_cur >= old.rlim_max {
+        return act();
+    }
     limit(Some(&libc::rlimit { rlim_cur: old.rlim_max, ..old }))?;
     let result = act();
-    limit(Some(&old))?;
+    if limit(None).is_ok_and(|now| (now.rlim_cur, now.rlim_max) == (old.rlim_max, old.rlim_max)) {
+        // It has succeeded a moment ago; and what was done is done.
+        let _ = limit(Some(&old));
+    }
     result
 }
 
@@ -86,14 +135,23 @@ impl Pipe for Descriptor<'_> {
         count.max(0) as u64
     }
 
-    fn push(&self, bytes: &[u8]) -> usize {
-        let Ok(second) = self.second() else { return 0 };
+    fn push(&self, bytes: &[u8]) -> io::Result<usize> {
+        let second = match self.second() {
+            Ok(second) => second,
+            Err(_) if self.is_unread() => return Ok(0),
+            Err(why) => return Err(why),
+        };
         // SAFETY: as many bytes; a descriptor that this has opened.
         unsafe {
-            let pushed = libc::syscall(libc::SYS_write, second, bytes.as_ptr(), bytes.len());
+            let pushed = answer(libc::syscall(libc::SYS_write, second, bytes.as_ptr(), bytes.len()));
             libc::syscall(libc::SYS_close, second);
-            usize::try_from(pushed).unwrap_or(0)
+            pushed
         }
+    }
+
+    fn is_stream(&self) -> bool {
+        let flags = self.control(libc::F_GETFL, 0);
+        flags >= 0 && flags & libc::O_DIRECT == 0
     }
 
     fn widen(&self) -> bool {

@@ -16,7 +16,8 @@ pub(crate) const PAGE: usize = 64 << 10;
 
 const _: () = assert!(size_of::<Words>() <= PAGE && RING.is_multiple_of(PAGE));
 
-/// A lane's memory, mapped. Processes that are forked later have it as well.
+/// A lane's memory, mapped. Processes that are forked later have it as well. It stays mapped behind this value if a thread of the process still
+/// owns an end there.
 pub struct Place(NonNull<u8>);
 
 // SAFETY: the words are atomics, and who may touch which bytes of the ring is what the lane is about.
@@ -92,6 +93,14 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        // A thread that owns an end here, whose handle was dropped and not released, has the words in its robust list: the C library and the
+        // kernel go through that. Then the memory stays. The kernel has gone through it before a thread is no more of this process.
+        // SAFETY: calls that touch no memory; signal 0 is none.
+        let asked = |tid: u32| unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid as libc::pid_t, 0) };
+        let is_ours = |tid| asked(tid) == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH);
+        if self.words().owners().any(is_ours) {
+            return;
+        }
         // SAFETY: mapped by `map`, and nobody has it any more.
         unsafe { libc::munmap(self.0.as_ptr().cast(), Place::LEN) };
     }

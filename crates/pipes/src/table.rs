@@ -3,8 +3,9 @@
 //! A slot's word is 0 while it is free, then the inode number of a pipe, and then [`RETIRED`] if the kernel has given that number to a later
 //! pipe.
 //!
-//! - I1 A slot is never another pipe's. What a process knows of a descriptor stays true as long as the descriptor is open, and no word of a
-//!   lane is wiped under a call. When all slots are used, later pipes are the kernel's.
+//! - I1 A slot is never another entered pipe's. What a process knows of a descriptor stays true as long as the descriptor is open, and no word
+//!   of a lane is wiped under a call. When all slots are used, later pipes are the kernel's. A pipe that nobody has entered, and whose
+//!   number the kernel has given before (of some 2^32), finds the old pipe's slot: all pipes of a run are entered.
 //! - I2 A slot is taken by one swap: a process that dies here leaves nothing half made. The lane's words begin as zeroes.
 //! - I3 Who makes a pipe enters it before any other process or thread has it: so no two enter the same.
 //!
@@ -51,7 +52,7 @@ impl Table {
     /// Of a new run, in memory. Its descriptor is closed by exec.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's. `EFBIG`: the process may not make a file of that size (`ulimit -f`).
     pub fn new() -> io::Result<Table> {
         // SAFETY: a name; the descriptor is new.
         let file = unsafe {
@@ -60,9 +61,14 @@ impl Table {
                 fd => OwnedFd::from_raw_fd(fd),
             }
         };
-        // Sparse: memory is there once it is used.
-        let file = File::from(file);
-        file.set_len((PAGE + SLOTS * Place::LEN) as u64)?;
+        // Sparse: memory is there once it is used. The limit on files is for this one as well, and the kernel kills who exceeds it.
+        let (file, len) = (File::from(file), (PAGE + SLOTS * Place::LEN) as u64);
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a place for the limit.
+        if unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0 && limit.rlim_cur < len {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        file.set_len(len)?;
         Table::of(file.into())
     }
 

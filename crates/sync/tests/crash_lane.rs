@@ -52,8 +52,13 @@ struct Model {
     are_mixed: Cell<bool>,
     /// How many readers are in a call.
     reading: Cell<u32>,
-    /// What a handler does that interrupts the next copying of bytes into the ring.
+    /// What a handler does that interrupts the next copying of bytes into the ring; or, early, what comes before.
     handler: RefCell<Option<Box<dyn FnOnce()>>>,
+    is_early: Cell<bool>,
+    /// What a handler does that comes when the next read(2) has taken bytes.
+    readers_handler: RefCell<Option<Box<dyn FnOnce()>>>,
+    /// Which push from now on is refused; 0: none.
+    refused: Cell<u32>,
 }
 
 impl Model {
@@ -73,6 +78,14 @@ impl Model {
                 return;
             }
             futex::wait(&self.changes, seen, None, Scope::Shared);
+        }
+    }
+
+    /// The handler comes here, if this is its place.
+    fn interrupt(&self, is_early: bool) {
+        let handler = if self.is_early.get() == is_early { self.handler.take() } else { None };
+        if let Some(handler) = handler {
+            handler();
         }
     }
 
@@ -96,6 +109,10 @@ impl Pipe for Model {
                     count
                 });
                 if count > 0 {
+                    let handler = self.readers_handler.take();
+                    if let Some(handler) = handler {
+                        handler();
+                    }
                     return Ok(count);
                 }
             } else if self.writers.get() == 0 {
@@ -140,10 +157,14 @@ impl Pipe for Model {
         self.bytes.borrow().len() as u64
     }
 
-    fn push(&self, bytes: &[u8]) -> usize {
+    fn push(&self, bytes: &[u8]) -> Result<usize, Fail> {
         reached("pushed");
+        if self.refused.replace(self.refused.get().saturating_sub(1)) == 1 {
+            reached("a push was refused");
+            return Err(Fail::Fault);
+        }
         // One byte a call: a demoter can be killed between two.
-        self.change(|| {
+        Ok(self.change(|| {
             if self.readers.get() == 0 {
                 return 0;
             }
@@ -154,7 +175,7 @@ impl Pipe for Model {
                 "the kernel's pipe is full: {held:x?}"
             );
             1
-        })
+        }))
     }
 
     fn widen(&self) -> bool {
@@ -172,6 +193,8 @@ impl Pipe for Model {
     }
 
     fn size(&self) -> u64 {
+        // A writer asks when it has loaded the tail, and before it copies.
+        self.interrupt(true);
         RING as u64
     }
 
@@ -180,9 +203,7 @@ impl Pipe for Model {
     }
 
     fn put(&self, at: u64, bytes: &[u8]) {
-        if let Some(handler) = self.handler.take() {
-            handler();
-        }
+        self.interrupt(false);
         for (at, byte) in (at..).zip(bytes) {
             self.ring[at as usize % RING].store((*byte).into(), SeqCst);
         }
@@ -231,6 +252,10 @@ impl Scene {
         Lane { words: self.words, pipe: &self.model }
     }
 
+    fn demote(&self) {
+        self.lane().demote().expect("no push is refused");
+    }
+
     /// A process with the writing end.
     fn writer(self, process: Process, number: u8) -> Process {
         let model = self.model;
@@ -245,7 +270,7 @@ impl Scene {
     }
 
     fn write_all(&self, number: u8) {
-        let writer = self.lane().writer();
+        let writer = again(|| self.lane().writer()).expect("no other failure");
         let mut bytes = (1..).map(|n| number << 4 | n);
         for len in WRITES {
             let mut rest: Vec<u8> = bytes.by_ref().take(len).collect();
@@ -286,7 +311,7 @@ impl Scene {
     }
 
     fn read_all(&self, number: usize, reads: usize, is_reading: &Cell<bool>) {
-        let reader = self.lane().reader();
+        let reader = again(|| self.lane().reader()).expect("no other failure");
         let mut buffer = [0; BUFFER];
         for _ in 0..reads {
             is_reading.set(true);
@@ -356,9 +381,20 @@ fn demoted(world: &World) {
     let scene = Scene::new(world);
     scene.writer(world.prepare("writer"), 1).immortal();
     scene.reader(world.prepare("reader"), ALL).immortal();
-    let demoter = world.prepare("demoter").run(move || scene.lane().demote());
+    let demoter = world.prepare("demoter").run(move || scene.demote());
     demoter.on_death(|| reached("a demoter was killed"));
-    world.prepare("next demoter").immortal().run(move || scene.lane().demote());
+    world.prepare("next demoter").immortal().run(move || scene.demote());
+}
+
+/// A demoter may not push all, and goes.
+fn refused(world: &World) {
+    let scene = Scene::new(world);
+    scene.model.refused.set(2);
+    scene.writer(world.prepare("writer"), 1).immortal();
+    scene.reader(world.prepare("reader"), ALL).immortal();
+    world.prepare("demoter").immortal().run(move || {
+        let _refused = scene.lane().demote();
+    });
 }
 
 /// The same, while the ends are killed, and nobody but the demoter is left to finish.
@@ -368,7 +404,7 @@ fn demoted_and_killed(world: &World) {
     scene.writer(world.successor("next writer", writer), 2).immortal();
     let reader = scene.reader(world.prepare("reader"), ALL);
     scene.reader(world.successor("next reader", reader), ALL).immortal();
-    world.prepare("demoter").run(move || scene.lane().demote());
+    world.prepare("demoter").run(move || scene.demote());
 }
 
 /// Two processes write at the same time, and two read.
@@ -425,7 +461,7 @@ fn answered(world: &World) {
     model.readers.set(1);
     world.prepare("writer").immortal().run(move || {
         model.wait_until(|| scene.words.tail.peek() != 0);
-        let writer = scene.lane().writer().expect("nobody demotes");
+        let writer = scene.lane().writer().expect("no push").expect("nobody demotes");
         for byte in 1..=5 {
             assert_eq!(again(|| writer.write(&[1 << 4 | byte])), Ok(1));
             model.change(|| model.told[1].set(byte));
@@ -434,7 +470,7 @@ fn answered(world: &World) {
         model.closed(&model.writers, &Cell::new(true));
     });
     world.prepare("reader").immortal().run(move || {
-        let reader = scene.lane().reader().expect("nobody demotes");
+        let reader = scene.lane().reader().expect("no push").expect("nobody demotes");
         model.change(|| ());
         for wanted in 1..=5 {
             let mut byte = [0];
@@ -448,13 +484,18 @@ fn answered(world: &World) {
 
 /// A handler writes while its thread is in a write.
 fn interrupted(world: &World) {
+    interrupted_at(world, false);
+}
+
+fn interrupted_at(world: &World, is_early: bool) {
     // The handler outlives what lends it the scene.
     let scene: &'static Scene = Box::leak(Box::new(Scene::new(world)));
     let model = scene.model;
+    model.is_early.set(is_early);
     model.are_mixed.set(true);
     model.writers.set(1);
     world.prepare("writer").immortal().run(move || {
-        let writer = Rc::new(scene.lane().writer().expect("nobody has demoted"));
+        let writer = Rc::new(scene.lane().writer().expect("no push").expect("nobody has demoted"));
         let handlers = writer.clone();
         *model.handler.borrow_mut() = Some(Box::new(move || {
             reached("interrupted");
@@ -468,6 +509,26 @@ fn interrupted(world: &World) {
         model.handler.take();
         model.closed(&model.writers, &Cell::new(true));
     });
+    scene.reader(world.prepare("reader"), ALL).immortal();
+}
+
+/// The same, before the thread copies.
+fn interrupted_early(world: &World) {
+    interrupted_at(world, true);
+}
+
+/// A handler comes to the pipe that its own thread has just read, while another process demotes it.
+fn interrupted_reader(world: &World) {
+    let scene: &'static Scene = Box::leak(Box::new(Scene::new(world)));
+    let model = scene.model;
+    *model.readers_handler.borrow_mut() = Some(Box::new(move || {
+        reached("interrupted");
+        if let Some(writer) = scene.lane().writer().expect("no push is refused") {
+            writer.release();
+        }
+    }));
+    scene.writer(world.prepare("writer"), 1).immortal();
+    world.prepare("demoter").immortal().run(move || scene.demote());
     scene.reader(world.prepare("reader"), ALL).immortal();
 }
 
@@ -545,6 +606,22 @@ fn a_writer_goes_on_when_a_reader_has_made_the_room_that_it_needs() {
 fn a_handler_that_writes_within_a_write_loses_no_byte() {
     let deep = Search::depth("lane_interrupted", 2).schedules(10_000).run(interrupted);
     deep.assert_clean().assert_reached(&["interrupted", KERNEL]);
+    let deep = Search::depth("lane_interrupted_early", 2).schedules(10_000).run(interrupted_early);
+    deep.assert_clean().assert_reached(&["interrupted", FAST]);
+}
+
+#[test]
+fn a_handler_that_comes_to_its_own_threads_pipe_waits_for_nobody() {
+    let deep = Search::depth("lane_interrupted_reader", 2).schedules(10_000).run(interrupted_reader);
+    deep.assert_clean().assert_reached(&["interrupted", "pushed", KERNEL]);
+    Search::priorities("lane_interrupted_reader_pct", 4).schedules(4_000).run(interrupted_reader).assert_clean();
+}
+
+#[test]
+fn a_demotion_that_may_not_push_loses_nothing() {
+    let wide = Search::priorities("lane_refused_pct", 4).schedules(4_000).run(refused);
+    wide.assert_clean().assert_reached(&["a push was refused", KERNEL]);
+    Search::depth("lane_refused", 2).schedules(10_000).run(refused).assert_clean();
 }
 
 #[test]

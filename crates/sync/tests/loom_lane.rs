@@ -11,7 +11,7 @@ const RING: usize = 3;
 /// How many bytes are written, one by one: their values are 1 and so on.
 const BYTES: u64 = 3;
 /// How often the reader looks.
-const LOOKS: usize = 4;
+const LOOKS: usize = 3;
 
 /// Neither end blocks.
 struct Again;
@@ -51,7 +51,7 @@ impl Pipe for Model {
         self.given.load(Ordering::Acquire) - self.taken.load(Ordering::Acquire)
     }
 
-    fn push(&self, _bytes: &[u8]) -> usize {
+    fn push(&self, _bytes: &[u8]) -> Result<usize, Again> {
         unreachable!("nobody demotes")
     }
 
@@ -107,7 +107,8 @@ fn scene() -> Scene {
     }
     pipe.ring.iter().chain(&pipe.kernel).for_each(|word| word.store(0, Ordering::SeqCst));
     let lane = Lane { words, pipe };
-    let (reader, writer) = (lane.reader().expect("a new one"), lane.writer().expect("a new one"));
+    let (reader, writer) = (lane.reader().ok().flatten(), lane.writer().ok().flatten());
+    let (reader, writer) = (reader.expect("a new one"), writer.expect("a new one"));
     words.reader.probe();
     Scene { writer: Box::leak(Box::new(writer)), reader: Box::leak(Box::new(reader)), pipe }
 }
