@@ -91,7 +91,7 @@ fn open(name: &str) -> Result<Pool> {
     })
 }
 
-/// Removes the pools of GPUs that are not named: which, and which others stay since their permit is held, by whom.
+/// Removes the pools of GPUs that are not named: which, and which others stay since a job has their permit: which, and which job.
 fn fallen_off(gpus: &[Gpu]) -> Result<(Vec<String>, Vec<(String, String)>)> {
     // Where a pool without an arena in its name lies.
     let Ok(arena) = Arena::open(crate::look::DEFAULT) else { return Ok(Default::default()) };

@@ -204,7 +204,7 @@ impl Wake for Leaves {
 
 /// The last reference to what a waker has goes behind its call.
 #[test]
-fn what_a_waker_drops_cannot_have_the_thread_that_wakes_leave_the_arena() {
+fn a_waker_whose_drop_leaves_the_arena_ends_no_operation() {
     std::thread::spawn(|| {
         let (pool, s) = (Pool::private(1).unwrap(), Semaphore::private(0).unwrap());
         // As above.

@@ -381,7 +381,7 @@ fn root_is_led_to_no_process_of_another(here: &Place) -> impl Drop + use<> {
 
 #[test]
 #[cfg(feature = "term")]
-fn an_own_terminal_in_a_directory_that_one_may_not_write_is_not_called_another_users() {
+fn an_own_terminal_in_a_read_only_directory_is_not_called_another_users() {
     if !is_root() {
         return;
     }
