@@ -55,7 +55,7 @@ pub fn run(a: &Gpus, json: bool) -> Result<u8, Failure> {
         complain(
             json,
             &format!(
-                "the driver does not name {name} here, and its permit is held by {job}: its pool stays; if the GPU has fallen off, `chappe rm --force {name}` sends those who wait to the others"
+                "the driver does not name {name} here, and its permit is held by {job}: its pool stays; if the GPU has fallen off, `chappe rm --force {name}` sends the jobs that wait to the others"
             ),
         );
     }

@@ -20,7 +20,7 @@ const _: () = assert!(size_of::<Words>() <= PAGE && RING.is_multiple_of(PAGE));
 /// owns an end there.
 pub struct Place(NonNull<u8>);
 
-// SAFETY: the words are atomics, and who may touch which bytes of the ring is what the lane is about.
+// SAFETY: the words are atomics, and the lane says which end may touch which bytes of the ring.
 unsafe impl Send for Place {}
 // SAFETY: as above.
 unsafe impl Sync for Place {}

@@ -7,9 +7,9 @@
 //!   of a lane is wiped under a call. When all slots are used, later pipes are the kernel's. A pipe that nobody has entered, and whose
 //!   number the kernel has given before (of some 2^32), finds the old pipe's slot: all pipes of a run are entered.
 //! - I2 A slot is taken by one swap: a process that dies here leaves nothing half made. The lane's words begin as zeroes.
-//! - I3 Who makes a pipe enters it before any other process or thread has it: so no two enter the same.
+//! - I3 The maker of a pipe enters it before any other process or thread has it: so no two enter the same.
 //!
-//! Edge E1: `slots` release by who enters, acquire by who looks: `device` is there. A pipe of a file system (a FIFO) has its number on another
+//! Edge E1: `slots` release by the maker, acquire by each that looks: `device` is there. A pipe of a file system (a FIFO) has its number on another
 //! device, and no lane.
 
 use crate::place::{PAGE, Place};
@@ -61,7 +61,7 @@ impl Table {
                 fd => OwnedFd::from_raw_fd(fd),
             }
         };
-        // Sparse: memory is there once it is used. The limit on files is for this one as well, and the kernel kills who exceeds it.
+        // Sparse: memory is there once it is used. The limit on files is for this one as well, and the kernel kills a process that exceeds it.
         let (file, len) = (File::from(file), (PAGE + SLOTS * Place::LEN) as u64);
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: a place for the limit.

@@ -1,7 +1,10 @@
 //! Lanes before real pipes: what is read is what was written, whichever way it went.
 
+mod machine;
+
 use chappe_lane::{Lane, Pipe, Reader, Writer};
 use chappe_pipes::{Descriptor, Place, Table};
+use machine::has_lanes;
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,27 +60,6 @@ impl Scene {
         reader.read_to_end(&mut rest).expect("bytes");
         rest
     }
-}
-
-/// Whether this machine can have lanes: asked of the kernel, not of the lanes. If not, says that the test tests nothing here.
-fn has_lanes(test: &str) -> bool {
-    const FUTEX_WAITV: libc::c_long = 449;
-    let (reader, _writer) = io::pipe().expect("a pipe");
-    // SAFETY: calls that touch no memory. The second has no words to sleep at: EINVAL where it exists.
-    let (size, _) = unsafe {
-        (
-            libc::fcntl(reader.as_raw_fd(), libc::F_SETPIPE_SZ, 1 << 20),
-            libc::syscall(FUTEX_WAITV, 0usize, 0u32, 0u32, 0usize, 0i32),
-        )
-    };
-    let sleeps = io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL);
-    let sleeps = sleeps && std::env::var_os("CHAPPE_NO_WAITV").is_none_or(|v| v != "1");
-    if size < 1 << 20 || !sleeps {
-        eprintln!(
-            "not tested: {test}: pipes may not be wide (fs.pipe-max-size, fs.pipe-user-pages-soft), or there is no futex_waitv"
-        );
-    }
-    size >= 1 << 20 && sleeps
 }
 
 #[test]

@@ -116,7 +116,7 @@ pub struct Won {
     pub leased: Arc<Leased>,
 }
 
-/// How long what is held is held until it is likelier than not that a look for one who waits is worth it: it takes a twentieth of that.
+/// A holder looks for waiters before its release if it has held for so long: the look takes a twentieth of that.
 const LONG: Duration = Duration::from_millis(20);
 
 /// What is given back.

@@ -592,7 +592,7 @@ pub(crate) fn words_of(memory: &Mapping) -> &[AtomicU64] {
 fn write_down(memory: &Mapping, what: Role, pid: u32) {
     let (words, at) = (words_of(memory), what as usize);
     let started = process::start_time(pid).unwrap_or(0);
-    // Relaxed: to be shown, and confirmed by the start time.
+    // Relaxed, both: to be shown, and confirmed by the start time.
     words[at].store(pid.into(), Ordering::Relaxed);
     words[at + 1].store(started, Ordering::Relaxed);
 }

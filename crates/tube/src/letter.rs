@@ -40,7 +40,7 @@ impl<T> Letter<T> {
         unsafe { Box::from_raw(self.0.as_ptr()).message.into_inner().assume_init() }
     }
 
-    /// The task was met, and has sent. Who is the last to use the letter frees it: this, or the thread that takes the message.
+    /// The task was met, and has sent. The last user of the letter frees it: this, or the thread that takes the message.
     pub fn leave(self) {
         if self.packet().abandon(free::<T>) {
             // SAFETY: the message was taken, and the other thread has said so as its last act.

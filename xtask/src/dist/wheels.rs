@@ -81,7 +81,7 @@ impl Tools {
             ("PATH", self.path.clone()),
             ("SOURCE_DATE_EPOCH", self.epoch.clone().into()),
             ("CARGO_INCREMENTAL", "0".into()),
-            // As [`install::building`] has it; whoever tries the steps out says `off`.
+            // As [`install::building`] has it; a trial of the steps says `off`.
             ("CARGO_PROFILE_DIST_LTO", std::env::var_os("CARGO_PROFILE_DIST_LTO").unwrap_or_else(|| "fat".into())),
             // By the linker: strip(1) knows the files of its own processor alone.
             ("CARGO_PROFILE_DIST_STRIP", "symbols".into()),

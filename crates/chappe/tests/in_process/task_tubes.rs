@@ -277,7 +277,7 @@ fn a_dropped_receivers_notice_of_a_light_sender_goes_to_the_next() {
     let (mut stops, mut first) = (Box::pin(receiver.recv_async()), Box::pin(receiver.recv_async()));
     assert!(poll(&mut stops.as_mut(), &gated).is_pending());
     assert!(poll(&mut first.as_mut(), &told).is_pending());
-    // Who tells the first task is stopped in its waker: the next that looks for one to meet repeats the call, in the middle of that look.
+    // The teller of the first task is stopped in its waker: the next that looks for one to meet repeats the call, in the middle of that look.
     let teller = std::thread::spawn(|| block_on(sender.send_async(0)));
     calls.recv_timeout(LONG).expect("it is told");
     assert_eq!(receiver.try_recv(), Ok(0));

@@ -183,7 +183,7 @@ fn again(name: &str) -> Result<Job> {
     }
     as_its_own(&mut job.within)?;
     job.history = Some(place.history_bytes());
-    job.private = !place.is_shown().context("cannot tell who may look at it")?;
+    job.private = !place.is_shown().context("cannot tell which users may look at it")?;
     let directory = Path::new(&job.within.directory);
     if !directory.is_dir() {
         bail!("the directory of the job of terminal `{name}`, {}, is not there any more", directory.display());

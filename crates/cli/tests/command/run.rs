@@ -87,7 +87,7 @@ fn arenas_of_families_that_nobody_has_any_more_go_with_the_next_program() {
 
 /// Looks until the directory is gone: what another test has just forked uses it too, until it becomes a program of its own.
 fn gone(used: &Path, mut look: impl FnMut()) {
-    until("nobody uses the arena, and whoever looks removes it", || {
+    until("nobody uses the arena, and the next look removes it", || {
         look();
         (!used.exists()).then_some(())
     });

@@ -157,13 +157,13 @@ class Loops(Case):
             pool, units, lock = chappe.Pool(), chappe.Semaphore(value=0), chappe.Lock()
             took = []
 
-            async def take(of, who):
+            async def take(of, waiter):
                 async with aio.acquire(of):
-                    took.append(who)
+                    took.append(waiter)
 
-            async def down(who):
+            async def down(waiter):
                 await aio.down(units)
-                took.append(who)
+                took.append(waiter)
 
             held = pool.acquire()
             lock.acquire()
@@ -189,15 +189,15 @@ class Loops(Case):
             lock = chappe.Lock()
             condition, seen = chappe.Condition(lock), []
 
-            async def waits(who):
+            async def waits(waiter):
                 async with aio.acquire(condition):
                     try:
-                        seen.append((who, await aio.wait(condition)))
+                        seen.append((waiter, await aio.wait(condition)))
                     except asyncio.CancelledError:
-                        seen.append((who, "cancelled", lock.locked()))
+                        seen.append((waiter, "cancelled", lock.locked()))
                         raise
 
-            first, second = (asyncio.create_task(waits(who)) for who in "ab")
+            first, second = (asyncio.create_task(waits(waiter)) for waiter in "ab")
             await turns()
             async with aio.acquire(lock):
                 condition.notify()
@@ -425,22 +425,22 @@ class Trio(Case):
             pool, units, took = chappe.Pool(), chappe.Semaphore(value=0), []
             held, first, second = pool.acquire(), [], []
 
-            async def take(scopes, who):
+            async def take(scopes, waiter):
                 with trio.CancelScope() as scope:
                     scopes.append(scope)
                     async with aio.acquire(pool):
-                        took.append(who)
+                        took.append(waiter)
 
-            async def down(scopes, who):
+            async def down(scopes, waiter):
                 with trio.CancelScope() as scope:
                     scopes.append(scope)
                     await aio.down(units)
-                    took.append(who)
+                    took.append(waiter)
 
             async with trio.open_nursery() as nursery:
-                for scopes, who in ((first, "first"), (second, "second")):
-                    nursery.start_soon(take, scopes, who)
-                    nursery.start_soon(down, scopes, who)
+                for scopes, waiter in ((first, "first"), (second, "second")):
+                    nursery.start_soon(take, scopes, waiter)
+                    nursery.start_soon(down, scopes, waiter)
                     await trio.testing.wait_all_tasks_blocked()
                 held.release()
                 units.up()

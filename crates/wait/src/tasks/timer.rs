@@ -62,7 +62,7 @@ impl Alarm {
         if self.turn.0 != due || self.incarnation != process::incarnation() {
             return false;
         }
-        // First: who finds the time noted below calls this one.
+        // First: the thread that finds the time noted below calls this one.
         self.sitter.note(waker);
         light::lock(&TIMES).all.contains_key(&self.turn)
     }
