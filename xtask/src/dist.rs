@@ -17,6 +17,8 @@
 //! and of the target taken out of what is built. Files have the time of the commit, or of `SOURCE_DATE_EPOCH`. What also matters is
 //! the system: the C library and the linker, and for the packages dpkg's tools and rpmbuild.
 //!
+//! Each of the two calls puts its files in the place of its own earlier ones, once it has built all of them; the other's stay.
+//!
 //! [`check`] installs what was made. `--again` makes it once more, elsewhere: each file must come out the same to the byte.
 //!
 //! `--built DIR` packs what was built before, as `cargo xtask install --built` does.
@@ -29,7 +31,7 @@ mod files;
 mod rpm;
 mod wheels;
 
-use self::files::{all, flags, fresh, is_debug, own, pack, set_rights, stage, tool};
+use self::files::{all, flags, fresh, is_debug, own, pack, remove, set_rights, stage, tool};
 use crate::install;
 use crate::run::{Cargo, DIST, root, target};
 use anyhow::{Context, Result, bail, ensure};
@@ -99,6 +101,13 @@ fn archives(built: &Path, work: &Path, packages: &Path, version: &str, epoch: &s
     pack(&debug, &packages.join(format!("{name}-debug.tar.gz")), epoch)
 }
 
+/// How the names of the files end that [`native`] makes.
+const NATIVE: [&str; 5] = [".deb", ".rpm", ".cdx.json", "-linux-gnu.tar.gz", "-linux-gnu-debug.tar.gz"];
+
+fn clear(packages: &Path) -> Result<()> {
+    remove(packages, |name| NATIVE.iter().any(|end| name.ends_with(end)))
+}
+
 /// Makes what a system's own packages need, of what was built before or is built now.
 fn native(built: Option<PathBuf>, packages: &Path, epoch: &str) -> Result<()> {
     let version = install::version()?;
@@ -106,6 +115,9 @@ fn native(built: Option<PathBuf>, packages: &Path, epoch: &str) -> Result<()> {
         Some(built) => built,
         None => build(epoch)?,
     };
+    install::is_built(&built)?;
+    fs::create_dir_all(packages)?;
+    clear(packages)?;
     let work = target().join("dist-work");
     fresh(&work)?;
     archives(&built, &work, packages, &version, epoch)?;
@@ -145,10 +157,7 @@ pub fn command(args: &[&str]) -> Result<()> {
     match args {
         ["--check"] => return check::command(),
         ["--again"] => return again(&packages),
-        [] | ["--built", _] => {
-            fresh(&packages)?;
-            native(args.get(1).map(PathBuf::from), &packages, &epoch)?;
-        }
+        [] | ["--built", _] => native(args.get(1).map(PathBuf::from), &packages, &epoch)?,
         ["wheels", only @ ..] => {
             fs::create_dir_all(&packages)?;
             wheels::packages(only, &packages, &epoch)?;
@@ -169,4 +178,34 @@ pub fn command(args: &[&str]) -> Result<()> {
     }
     println!("{sums}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packing_takes_the_place_of_its_own_packages_alone_and_of_a_whole_build() {
+        let base = std::env::temp_dir().join(format!("chappe-dist-{}", std::process::id()));
+        let (packages, built) = (base.join("packages"), base.join("built"));
+        fresh(&packages).unwrap();
+        fresh(&built).unwrap();
+        let own =
+            ["chappe_0.1.0-1_amd64.deb", "chappe-0.1.0-x86_64-linux-gnu-debug.tar.gz", "chappe-0.1.0-x86_64.cdx.json"];
+        let others = [
+            "chappe-0.1.0-cp39-abi3-musllinux_1_2_x86_64.whl",
+            "chappe-0.1.0-x86_64-linux-musl.tar.gz",
+            "chappe-0.1.0.tar.gz",
+        ];
+        for name in own.iter().chain(&others) {
+            fs::write(packages.join(name), "").unwrap();
+        }
+        let there = || all(&packages).unwrap().len();
+        fs::write(built.join("chappe"), "").unwrap();
+        let refused = native(Some(built.clone()), &packages, "0").unwrap_err().to_string();
+        assert!(refused.contains("libchappe_ffi.a") && there() == own.len() + others.len(), "{refused}");
+        clear(&packages).unwrap();
+        assert!(others.iter().all(|name| packages.join(name).exists()) && there() == others.len());
+        fs::remove_dir_all(&base).unwrap();
+    }
 }

@@ -166,6 +166,22 @@ fn build(profile: &str) -> Result<PathBuf> {
     Ok(target().join(if profile == "dev" { "debug" } else { profile }))
 }
 
+/// Whether all that is built for an installation lies in a directory.
+///
+/// # Errors
+/// What lacks.
+pub fn is_built(directory: &Path) -> Result<()> {
+    let lacks = |file: &&str| !directory.join(file).is_file();
+    let lacking = [ARCHIVE, PRELOAD, "chappe"].into_iter().find(lacks);
+    ensure!(
+        lacking.is_none(),
+        "{} has no {}: `--built DIR` names a directory with all three",
+        directory.display(),
+        lacking.unwrap_or_default()
+    );
+    Ok(())
+}
+
 /// Builds, unless it is built, and installs.
 pub fn command(args: &[&str]) -> Result<()> {
     let Wanted { prefix, libdir, destdir, profile, built, debug } = wanted(args)?;
@@ -174,13 +190,7 @@ pub fn command(args: &[&str]) -> Result<()> {
         Some(out) => out,
         None => build(&profile)?,
     };
-    for file in [ARCHIVE, PRELOAD, "chappe"] {
-        ensure!(
-            out.join(file).is_file(),
-            "{} has no {file}: `--built DIR` names a directory with all three",
-            out.display()
-        );
-    }
+    is_built(&out)?;
     let built = out.join(ARCHIVE);
 
     let base = PathBuf::from(format!("{destdir}{prefix}"));

@@ -57,6 +57,17 @@ pub fn fresh(directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))
 }
 
+/// Removes the files of a directory with such a name.
+pub fn remove(directory: &Path, is_old: impl Fn(&str) -> bool) -> Result<()> {
+    for entry in fs::read_dir(directory).with_context(|| directory.display().to_string())? {
+        let path = entry?.path();
+        if path.file_name().is_some_and(|name| is_old(&name.to_string_lossy())) {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
 /// Packs a directory, whose name begins each path, as a tar.
 pub fn pack(directory: &Path, to: &Path, epoch: &str) -> Result<()> {
     let (parent, name) = directory.parent().zip(directory.file_name()).context("a directory has a name")?;

@@ -10,7 +10,7 @@
 //! source. A system that neither has is left out, and that is said.
 
 use super::crates::{self, notices};
-use super::files::{flags, fresh, own, pack, set_rights, tool};
+use super::files::{flags, fresh, own, pack, remove, set_rights, tool};
 use crate::install;
 use crate::run::{Cargo, DIST_ALL, root, target};
 use anyhow::{Context, Result, bail, ensure};
@@ -30,6 +30,26 @@ struct System {
 }
 
 impl System {
+    /// Whether its programs run on this processor; those for glibc need that of this machine to be as new.
+    fn is_here(&self) -> bool {
+        self.processor() == std::env::consts::ARCH
+    }
+
+    /// As a wheel's name ends.
+    fn whole_tag(&self) -> String {
+        format!("{}_{}", self.tag, self.processor())
+    }
+
+    /// As the name of the archive of its static command ends.
+    fn archive(&self) -> String {
+        format!("-{}-linux-musl.tar.gz", self.processor())
+    }
+
+    /// Whether its command is linked statically.
+    fn is_static(&self) -> bool {
+        self.tag.starts_with("musl")
+    }
+
     fn processor(&self) -> &str {
         self.target.split_once('-').map_or(self.target, |(processor, _)| processor)
     }
@@ -38,6 +58,10 @@ impl System {
 /// Of a system that is left out.
 const NEEDED: &str = "the toolchain lacks its standard library; CHAPPE_DIST_RUSTC=PATH can name the rustc of one that has it, or \
                       that has its source (lib/rustlib/src/rust/library), of which it is built";
+
+/// Of an archive that is left out.
+const SPEAKS: &str =
+    "its manual and completions are told by a command of this machine's processor: name its system as well";
 
 const SYSTEMS: [System; 4] = [
     System { target: "x86_64-unknown-linux-gnu", version: ".2.28", tag: "manylinux_2_28" },
@@ -128,7 +152,7 @@ impl Toolchain {
     /// The flags of rustc for the command, which needs no library of the system if that is musl's, or for the library.
     fn flags(&self, system: &System, is_command: bool) -> Result<String> {
         let mut flags = flags()?;
-        if system.tag.starts_with("musl") {
+        if system.is_static() {
             flags += if is_command { " -Ctarget-feature=+crt-static" } else { " -Ctarget-feature=-crt-static" };
             // What musl's programs begin with comes with zig.
             flags += if self.builds_std { " -Clink-self-contained=no" } else { "" };
@@ -168,17 +192,31 @@ pub fn packages(only: &[&str], packages: &Path, epoch: &str) -> Result<()> {
     }
     let tools = Tools::fetch(epoch)?;
     let (source, tree) = unpacked(&tools, packages)?;
-    let mut made = vec![source];
+    let (mut made, mut systems) = (vec![source], Vec::new());
     for system in SYSTEMS.iter().filter(|system| only.is_empty() || only.contains(&system.target)) {
         let Some(toolchain) = Toolchain::of(system) else {
             println!("not made: for {}: {NEEDED}", system.target);
             continue;
         };
         made.push(wheel(&tools, system, &toolchain, &tree, packages)?);
-        if system.tag.starts_with("musl") {
-            alone(system, packages, epoch)?;
-        }
+        systems.push(system);
     }
+    let mut archives = Vec::new();
+    let speaks = systems.iter().copied().find(|system| system.is_here());
+    for system in systems.iter().copied().filter(|system| system.is_static()) {
+        let Some(speaks) = Some(system).filter(|system| system.is_here()).or(speaks) else {
+            println!("not made: the archive for {}: {SPEAKS}", system.target);
+            continue;
+        };
+        archives.push(alone(system, speaks, packages, epoch)?);
+    }
+    // Of an earlier version.
+    remove(packages, |name| {
+        let is_own = name.ends_with(".tar.gz") && !name.contains("-linux-")
+            || systems.iter().any(|system| name.ends_with(&format!("-{}.whl", system.whole_tag())))
+            || systems.iter().any(|system| system.is_static() && name.ends_with(&system.archive()));
+        is_own && !made.iter().chain(&archives).any(|file| file.ends_with(name))
+    })?;
     tool(tools.program("twine").args(["check", "--strict"]).args(made)).map(drop)
 }
 
@@ -187,19 +225,19 @@ fn command(system: &System) -> PathBuf {
     own().join(system.target).join("dist/chappe")
 }
 
-/// The archive of a static command.
-fn alone(system: &System, packages: &Path, epoch: &str) -> Result<()> {
-    let name = format!("chappe-{}-{}-linux-musl", install::version()?, system.processor());
-    let tree = target().join("dist-work").join(&name);
+/// The archive of a static command, with the manual and the completions that the command of another system tells, or the same.
+fn alone(system: &System, speaks: &System, packages: &Path, epoch: &str) -> Result<PathBuf> {
+    let archive = format!("chappe-{}{}", install::version()?, system.archive());
+    let tree = target().join("dist-work").join(archive.trim_end_matches(".tar.gz"));
     fresh(&tree)?;
     fs::create_dir_all(tree.join("bin"))?;
     fs::copy(command(system), tree.join("bin/chappe"))?;
-    // Each build has the same.
-    let here = SYSTEMS.iter().find(|one| one.processor() == std::env::consts::ARCH).map(command);
-    install::texts(&here.context("a command is made for this processor")?, &tree)?;
+    install::texts(&command(speaks), &tree)?;
     crates::documents(&tree, &crates::linked(&[crates::COMMAND])?)?;
     set_rights(&tree)?;
-    pack(&tree, &packages.join(format!("{name}.tar.gz")), epoch)
+    pack(&tree, &packages.join(&archive), epoch)?;
+    fs::remove_dir_all(&tree)?;
+    Ok(packages.join(archive))
 }
 
 /// Makes one, of the source in `tree`.
@@ -220,7 +258,7 @@ fn wheel(tools: &Tools, system: &System, toolchain: &Toolchain, tree: &Path, pac
     build.env("RUSTFLAGS", toolchain.flags(system, false)?);
     let said = tool(build.env("CHAPPE_WHEEL_COMMAND", command(system)))?;
     let made = packages.join(said.lines().last().context("a wheel has a name")?);
-    let tag = format!("{}_{}", system.tag, system.processor());
+    let tag = system.whole_tag();
     ensure!(
         made.to_string_lossy().ends_with(&format!("-{tag}.whl")),
         "{}: a wheel for {tag} was wanted",
