@@ -16,7 +16,6 @@ use crate::under::Under;
 use anyhow::{Result, anyhow, bail};
 use chappe::remote::acquire::{Of, Want};
 use chappe::remote::drive;
-use chappe::remote::engine::Engine;
 use chappe::remote::etcd::Etcd;
 use chappe::remote::grant::End;
 use chappe::remote::life;
@@ -118,9 +117,8 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
         Err(e) => {
             // It never began.
             hold.leaves(vec![], held.end);
-            let _ = drive::release(&etcd, &mut held.release(place.space()), || true);
             // Without an answer its keeper gives it back.
-            if etcd.revoke(hold.lease()).is_ok() {
+            if drive::release(&etcd, &mut held.release(place.space()), || true).is_ok() {
                 hold.end();
             }
             return Err(e);
@@ -150,14 +148,19 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
     };
     let reason = reason.map(Loss::reason);
     if !goes_on {
+        let mut is_back = true;
         if lost.is_empty() {
             let gives_up = Instant::now() + Duration::from_secs(3);
             match drive::release(&etcd, &mut held.release(place.space()), || Instant::now() >= gives_up) {
                 Ok(gone) => lost = gone,
-                Err(why) => say(json, &format!("permit {} comes back when its lease ends: {why}", names[0])),
+                Err(why) => {
+                    is_back = false;
+                    say(json, &format!("permit {} comes back when its lease ends: {why}", names[0]));
+                }
             }
         }
-        if etcd.revoke(lease).is_ok() {
+        // Else its keeper gives it back as soon as the engine answers, as this would have.
+        if is_back || !hold.leaves(vec![], held.end) {
             hold.end();
         }
     }

@@ -10,6 +10,7 @@
 use super::held::Held;
 use super::keeper::{Keeper, Now};
 use super::line::Crew;
+use super::wait::leave;
 use crate::args::OnLoss;
 use crate::job::Job;
 use crate::signals::{self, Set};
@@ -97,10 +98,8 @@ impl Hold {
     }
 
     /// All is given back.
-    pub fn end(mut self) {
-        if let Some(keeper) = self.keeper.take() {
-            keeper.end();
-        }
+    pub fn end(self) {
+        leave(self.session, self.keeper);
     }
 
     /// What is due now, by these two ways to reach the job; and when something is due again.

@@ -11,7 +11,8 @@
 //! | chappe is killed, its job goes on | renews the lease in its place until the line ends, and gives the permit back; has a keeper of its own |
 //! | both are killed | gives the permit back at once |
 //! | chappe is stopped, or cut off from the engine | TERM and KILL of the job before the engine can give the permit away |
-//! | chappe has done all itself | ends with it |
+//! | chappe has given all back, and is gone | ends the lease: chappe need not wait for that |
+//! | chappe has ended the lease itself | ends with it |
 //! | the keeper is killed or stopped, or does not read what it is told four times | chappe starts another when it next tells it something, within a fifth of the TTL |
 //!
 //! If chappe and its keepers are all killed, or stopped, at the same time and the job is not, the job goes on without its permit when the lease
@@ -60,7 +61,7 @@ pub struct Now {
     pub job: Option<(i32, bool)>,
     /// Other processes of the job, which only chappe knows.
     pub left: Vec<i32>,
-    /// All is given back.
+    /// The lease has ended.
     pub done: bool,
 }
 
@@ -152,9 +153,14 @@ impl Keeper {
         &self.begin.mark
     }
 
-    /// All is given back: it may end.
+    /// The lease has ended: it may end.
     pub fn end(mut self) {
         self.tell(|now| now.done = true);
+    }
+
+    /// Nothing is held any more: it ends the lease when this is dropped. Answers whether there is one.
+    pub fn ends_the_lease(&mut self) -> bool {
+        self.tell(|now| now.held = None)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Place;
 use super::pools::{make, newer, other, see, unknown};
-use super::wait::{Wait, attempt, give_up, wait};
+use super::wait::{Wait, attempt, leave, wait};
 use crate::args::OnLoss;
 use crate::ended::FAILED;
 use crate::look::ms;
@@ -97,7 +97,7 @@ pub fn down(
     let own = |failure: Failure| if failure.status == FAILED { failed(failure.why) } else { failure };
     let got = wait(place, etcd, &how).map_err(own)?;
     let waited = began.elapsed();
-    give_up(got.session, got.keeper);
+    leave(got.session, Some(got.keeper));
     // What has become of it since is none of this one's business.
     let value = value(place, etcd, name).ok();
     Ok(json!({ "name": place.name(name), "value": value, "waited_ms": ms(waited) }))

@@ -82,12 +82,26 @@ impl Seen {
         let Ok(mut stream) = etcd.watch(&[place.space().pools()], self.revision + 1) else {
             return self.again(place, etcd);
         };
+        if self.told(place, &mut stream, until) {
+            return Ok(());
+        }
+        // One that ends each watch at once is not asked more often than that.
+        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        self.again(place, etcd)
+    }
+
+    /// What a watch tells until then; answers whether it goes on.
+    fn told(&mut self, place: &Place, stream: &mut impl Watch, until: Instant) -> bool {
         loop {
             let left = until.saturating_duration_since(Instant::now());
+            // Also where there is always more.
+            if left.is_zero() {
+                return true;
+            }
             match stream.next(Some(left)) {
                 News::Changes(_, changes) => self.changed(place, &changes),
-                News::Nothing => return Ok(()),
-                News::Broken(_) | News::Forgotten(_) => return self.again(place, etcd),
+                News::Nothing => return true,
+                News::Broken(_) | News::Forgotten(_) => return false,
             }
         }
     }
@@ -191,5 +205,28 @@ impl Seen {
         };
         let processes: Vec<Value> = self.processes().into_iter().map(process).collect();
         format!("{}\n", json!({ "objects": objects, "processes": processes }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A watch that has the same news for ever.
+    struct Always(fn() -> News);
+
+    impl Watch for Always {
+        fn next(&mut self, _: Option<Duration>) -> News {
+            (self.0)()
+        }
+    }
+
+    #[test]
+    fn a_watch_that_always_has_more_or_has_ended_does_not_keep_the_table_back() {
+        let place = Place::of(&["gpu".into()], Some("etcd://host/lab")).unwrap();
+        let mut seen = Seen { views: BTreeMap::new(), revision: 0, since: BTreeMap::new() };
+        let mut told = |news, until| seen.told(&place, &mut Always(news), until);
+        assert!(told(|| News::Changes(0, vec![]), Instant::now()), "the time is up");
+        assert!(!told(|| News::Broken(String::new()), Instant::now() + Duration::from_secs(3600)), "it has ended");
     }
 }

@@ -14,9 +14,9 @@ use crate::time;
 use anyhow::anyhow;
 use chappe::remote::acquire::{Acquire as Machine, Grant, Of, Outcome, Want};
 use chappe::remote::drive::{self, Circumstances, DriveError};
-use chappe::remote::engine::{EngineError, LeaseId};
+use chappe::remote::engine::{Engine, EngineError, LeaseId};
 use chappe::remote::etcd::{Etcd, Session};
-use chappe::remote::grant::{Attempt, End};
+use chappe::remote::grant::{self, Attempt, End};
 use chappe::remote::here;
 use chappe::remote::keys::{self, Object};
 use chappe::remote::life;
@@ -138,7 +138,13 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
     loop {
         // One that had a place in line waits for the engine, too.
         let contact = if was_in_line { None } else { began.checked_add(place.options.connect_timeout) };
-        let session = match etcd.session_within(how.ttl, drive::answers_until(until.into_iter().chain(contact).min())) {
+        let within = drive::answers_until(until.into_iter().chain(contact).min());
+        // A look needs no lease: both take as long as one.
+        let (session, look) = std::thread::scope(|scope| {
+            let looks = scope.spawn(|| etcd.txn_within(&grant::look(&place.space(), &want.pools), within));
+            (etcd.session_within(how.ttl, within), looks.join())
+        });
+        let session = match session {
             Ok(session) => session,
             Err(EngineError::Unknown(why)) if !nonblock && until.is_some_and(|until| Instant::now() >= until) => {
                 return Err(Failure { status: TIMED_OUT, why: anyhow!("the engine gives no lease: {why}") });
@@ -162,6 +168,9 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
         let keeper = keeper.map_err(|e| failed(anyhow!("cannot start the keeper of the lease: {e}")))?;
         let by = attempt(session.lease(), 1, &how.label);
         let mut machine = Machine::new(place.space(), by, want.clone());
+        if let Ok(look @ Ok(_)) = &look {
+            machine.answered(look);
+        }
         let around = Around {
             session: &session,
             keeper: RefCell::new(keeper),
@@ -249,7 +258,7 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
                 return Err(Failure { status: TIMED_OUT, why: anyhow!("timed out waiting for {wanted}: {e}") });
             }
         };
-        give_up(session, keeper);
+        leave(session, Some(keeper));
         return Err(Failure { status: why.0, why: anyhow!(why.1) });
     }
 }
@@ -275,7 +284,7 @@ impl Kept {
 
     /// Ends the lease.
     pub fn end(self, session: Session) {
-        give_up(session, self.keeper);
+        leave(session, Some(self.keeper));
     }
 }
 
@@ -298,8 +307,15 @@ pub fn keep(place: &Place, etcd: &Etcd, label: &str) -> Result<(Session, Attempt
     Ok((session, by, Kept { keeper, _line: line }))
 }
 
+/// Has the keeper end the lease, under which nothing is held: nobody waits for the engine's answer. Without a keeper it is waited for.
+pub fn leave(session: Session, mut keeper: Option<Keeper>) {
+    if !keeper.as_mut().is_some_and(Keeper::ends_the_lease) {
+        let _ = session.end();
+    }
+}
+
 /// Ends the lease, with what may have been granted under it meanwhile. Without an answer the keeper goes on with that.
-pub fn give_up(session: Session, keeper: Keeper) {
+fn give_up(session: Session, keeper: Keeper) {
     if session.end().is_ok() {
         keeper.end();
     }

@@ -5,6 +5,8 @@ use crate::jobserver::event;
 use crate::place::{Place, Running, kill, runs, until, wait_for_go};
 use nodes::Nodes;
 use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -105,6 +107,31 @@ fn a_job_has_its_permits_name_and_token_and_its_status_is_chappes() {
     // A command that is longer than what an engine takes.
     let word = "x".repeat(120 << 10);
     lab.ok(&[&["acquire", "@/gpu", "--", "true"], [word.as_str(); 14].as_slice()].concat());
+}
+
+#[test]
+#[ignore = "storm: it starts engines"]
+fn a_command_for_a_free_permit_waits_for_a_lease_a_take_and_a_release_alone() {
+    let Some(nodes) = Nodes::own(1, &[]) else { return };
+    let lab = Lab::on(Arc::new(nodes), "counted");
+    // What the engine has begun of each kind of request.
+    let begun = |method: &str| {
+        let mut stream = TcpStream::connect(&lab.nodes.endpoints[0]).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let part = format!("grpc_method=\"{method}\"");
+        let of = |line: &&str| line.starts_with("grpc_server_started_total{") && line.contains(&part);
+        let line = text.lines().find(of).unwrap_or_else(|| panic!("no {method} in {text}"));
+        line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap() as u64
+    };
+    let all = || ["Txn", "Range", "LeaseGrant"].map(&begun);
+    lab.ok(&["pool", "create", "@/gpu"]);
+    let (before, revoked) = (all(), begun("LeaseRevoke"));
+    lab.ok(&["acquire", "@/gpu", "--", "true"]);
+    // The look takes no time of its own: it is made while the lease is. The lease is ended by the keeper.
+    assert_eq!(all(), [before[0] + 3, before[1], before[2] + 1]);
+    until("the end of its lease", || (begun("LeaseRevoke") == revoked + 1).then_some(()));
 }
 
 #[test]
@@ -464,7 +491,7 @@ fn records_come_once_in_order_and_those_of_a_dead_receiver_again() {
     let mut stuck = lab.command(&["recv", "--lines", "@/jobs"]);
     let (reader, writer) = std::io::pipe().unwrap();
     let filled = "x".repeat(1 << 16);
-    std::io::Write::write_all(&mut writer.try_clone().unwrap(), filled.as_bytes()).unwrap();
+    writer.try_clone().unwrap().write_all(filled.as_bytes()).unwrap();
     let mut stuck = stuck.stdout(writer).spawn().unwrap();
     until("it has them", || (lab.json(&["show", "@/jobs"])["claims"] == 1).then_some(()));
     stuck.kill().unwrap();
@@ -485,7 +512,7 @@ fn a_sender_that_dies_is_told_at_the_end() {
     lab.ok(&["tube", "create", "@/t"]);
     let (reader, mut writer) = std::io::pipe().unwrap();
     let mut sender = lab.command(&["send", "--lines", "@/t"]).stdin(reader).spawn().unwrap();
-    std::io::Write::write_all(&mut writer, b"a\n").unwrap();
+    writer.write_all(b"a\n").unwrap();
     let receiver = lab.spawn(&["recv", "--lines", "@/t"]);
     until("it was received", || (lab.json(&["show", "@/t"])["sent_pages"] == 1).then_some(()));
     sender.kill().unwrap();

@@ -8,8 +8,8 @@ mod tubes;
 use chappe_remote::acquire::{Acquire, Of, Outcome, Want};
 use chappe_remote::connection::Link;
 use chappe_remote::drive::{self, Circumstances};
-use chappe_remote::engine::{Keys, LeaseId};
-use chappe_remote::grant::Attempt;
+use chappe_remote::engine::{Engine, Keys, LeaseId};
+use chappe_remote::grant::{self, Attempt};
 use chappe_remote::keys;
 use chappe_remote::{Guard, LockError, Loss, Mutex, Patience, Permit, RemoteError, acquire_any, acquire_any_until};
 use fake::{Fake, space, waits};
@@ -122,6 +122,24 @@ fn one_that_loses_each_time_ends_when_its_time_is_up() {
     fake.churns(1_000);
     let came = drive::acquire(&Link(fake.clone()), &space(), &want.pools, &mut machine, &NoTime);
     assert_eq!((came, fake.churned() > 900), (Ok(Outcome::Cancelled), true));
+}
+
+#[test]
+fn a_look_that_was_made_while_the_lease_was_saves_a_transaction() {
+    let fake = Fake::new();
+    let lab = fake.program();
+    lab.create_pool("gpu", 1).unwrap();
+    let engine = Link(fake.clone());
+    let want = Want { of: Of::Pools, pools: vec!["gpu".into()], n: 1, wait: false };
+    let look = engine.txn(&grant::look(&space(), &want.pools));
+    let (lease, _) = engine.grant(Duration::from_secs(3600)).unwrap();
+    let by = Attempt { id: keys::attempt(lease, 1), lease, who: keys::Who::default() };
+    let mut machine = Acquire::new(space(), by, want.clone());
+    machine.answered(&look);
+    let calls = fake.calls();
+    let came = drive::acquire(&engine, &space(), &want.pools, &mut machine, &NoTime);
+    assert!(matches!(came, Ok(Outcome::Granted(_))), "{came:?}");
+    assert_eq!(fake.calls() - calls, 1, "a take alone");
 }
 
 #[test]
