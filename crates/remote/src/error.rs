@@ -1,7 +1,5 @@
 //! What can go wrong between a program and an engine: each message says what, with which object, and what to do.
 
-#[cfg(feature = "etcd")]
-use crate::etcd::ConnectError;
 use crate::keys::{FORMAT, Object};
 use crate::pulse::Loss;
 use std::io;
@@ -214,16 +212,4 @@ fn made_by(kind: &str) -> &'static str {
 /// The source's own words stand in the message.
 fn inside(source: &io::Error) -> String {
     source.to_string()
-}
-
-#[cfg(feature = "etcd")]
-impl From<ConnectError> for RemoteError {
-    fn from(e: ConnectError) -> RemoteError {
-        match e {
-            ConnectError::Options(why) => RemoteError::Invalid(why),
-            ConnectError::Unreachable { url, reasons } => RemoteError::Unreachable { url, reasons },
-            ConnectError::OldEngine(why) => RemoteError::OldEngine(why),
-            ConnectError::Engine(e) => RemoteError::Refused(e.to_string()),
-        }
-    }
 }

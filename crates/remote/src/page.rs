@@ -43,7 +43,7 @@ pub fn check(pages: u64, record: u64) -> Result<(), String> {
 }
 
 /// Whether a page of so many bytes and records takes another record of this length.
-pub fn has_room(page: &[u8], records: usize, length: usize) -> bool {
+fn has_room(page: &[u8], records: usize, length: usize) -> bool {
     records == 0 || records < RECORDS && page.len() + 4 + length <= PAGE
 }
 
@@ -52,6 +52,50 @@ pub fn append(page: &mut Vec<u8>, record: &[u8]) {
     // The maker of the record has checked its length.
     page.extend(u32::try_from(record.len()).unwrap_or(u32::MAX).to_le_bytes());
     page.extend_from_slice(record);
+}
+
+/// The pages of one transaction, which fill record by record.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The pages.
+    pub pages: Vec<Vec<u8>>,
+    /// What is in each of them.
+    pub counts: Vec<Count>,
+}
+
+/// What is in a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// How many records.
+    pub records: usize,
+    /// How many bytes they have.
+    pub bytes: u64,
+}
+
+impl Batch {
+    /// Appends a record, of at most [`MOST_RECORD`] bytes, to the last page or on one of its own; answers whether it has room for it.
+    /// The first one has room.
+    #[must_use]
+    pub fn append(&mut self, record: &[u8]) -> bool {
+        let fits = self
+            .pages
+            .last()
+            .zip(self.counts.last())
+            .is_some_and(|(page, count)| has_room(page, count.records, record.len()));
+        if !fits {
+            let bytes: usize = self.pages.iter().map(Vec::len).sum();
+            if self.pages.len() >= MOST_PAGES || bytes > 0 && bytes + record.len().max(PAGE) > MOST_BYTES {
+                return false;
+            }
+            self.pages.push(Vec::new());
+            self.counts.push(Count::default());
+        }
+        if let (Some(page), Some(count)) = (self.pages.last_mut(), self.counts.last_mut()) {
+            append(page, record);
+            *count = Count { records: count.records + 1, bytes: count.bytes + record.len() as u64 };
+        }
+        true
+    }
 }
 
 /// The records of a page; `None` behind the last whole one, if it is not whole.
@@ -96,5 +140,20 @@ mod tests {
         assert!(has_room(&[], 0, MOST_RECORD));
         assert!(has_room(&[0; 100], 1, PAGE - 104) && !has_room(&[0; 100], 1, PAGE - 103));
         assert!(!has_room(&[0; 5000], RECORDS, 1));
+    }
+
+    #[test]
+    fn a_batch_is_full_by_pages_or_by_bytes_and_counts_what_is_in_it() {
+        let full_of = |record: &[u8]| {
+            let mut batch = Batch::default();
+            while batch.append(record) {}
+            let records: usize = batch.counts.iter().map(|count| count.records).sum();
+            assert_eq!(batch.counts.iter().map(|count| count.bytes).sum::<u64>(), (records * record.len()) as u64);
+            (batch.pages.len(), records)
+        };
+        assert_eq!(full_of(b""), (8, 8000));
+        assert_eq!(full_of(&[0; PAGE - 4]), (8, 8));
+        assert_eq!(full_of(&[0; PAGE]), (7, 7), "each has its length before it");
+        assert_eq!(full_of(&[0; MOST_RECORD]), (1, 1), "the first one has room");
     }
 }

@@ -9,7 +9,8 @@
 //! Keys of a table: `url`, `ca`, `cert`, `key`, `user`, `password-file`, `ttl`. Of the other two `CHAPPE_CA`, `CHAPPE_CERT`, `CHAPPE_KEY`,
 //! `CHAPPE_USER`, `CHAPPE_PASSWORD` or `CHAPPE_PASSWORD_FILE`. A secret is never an argument: those can be read by every process of the machine.
 
-use crate::etcd::{ConnectError, Etcd, Options, Tls};
+use crate::error::RemoteError;
+use crate::etcd::{Etcd, Options, Tls};
 use crate::here::contents;
 use crate::keys::Space;
 use crate::site::Site;
@@ -142,8 +143,8 @@ impl Place {
     /// Connects.
     ///
     /// # Errors
-    /// Why it cannot.
-    pub fn connect(&self) -> Result<Etcd, ConnectError> {
+    /// As [`Etcd::connect`].
+    pub fn connect(&self) -> Result<Etcd, RemoteError> {
         Etcd::connect(&self.options)
     }
 }

@@ -6,7 +6,7 @@ use crate::engine::{Compare, Engine, EngineError, Keys, Op, Revision, Test, Txn}
 use crate::error::RemoteError;
 use crate::keys::{self, Object};
 use crate::leased::Leased;
-use crate::page::{self, MOST_BYTES, MOST_PAGES, MOST_RECORD, PAGE};
+use crate::page::{self, Batch, Count, MOST_RECORD};
 use crate::permit::Token;
 use crate::pulse::Loss;
 use crate::receive;
@@ -276,7 +276,9 @@ impl Sender {
         }
         let mut sent = 0;
         while sent < wanted {
-            let (pages, counts) = gather(&records[sent..]);
+            let mut batch = Batch::default();
+            // As many as a transaction takes.
+            let _ = records[sent..].iter().all(|record| batch.append(record.as_ref()));
             let ready = self.machine.as_mut().filter(|machine| !self.broken && machine.step() == send::Step::Ready);
             let Some(machine) = ready else {
                 let over = if self.broken { Ok(()) } else { self.goes_on(patience, interrupt) };
@@ -296,17 +298,18 @@ impl Sender {
                 }
                 self.unlooked = 0;
             }
-            self.unlooked += pages.iter().map(Vec::len).sum::<usize>();
-            machine.send(pages);
+            self.unlooked += batch.pages.iter().map(Vec::len).sum::<usize>();
+            machine.send(batch.pages);
             let came = self.goes_on(patience, interrupt);
             let (left, unsure) =
                 self.machine.as_ref().map_or((0, false), |machine| (machine.left(), machine.is_unsure()));
-            let (there, not) = counts.split_at(counts.len() - left);
-            sent += there.iter().sum::<usize>();
+            let (there, not) = batch.counts.split_at(batch.counts.len() - left);
+            let of = |counts: &[Count]| counts.iter().map(|count| count.records).sum::<usize>();
+            sent += of(there);
             if let Err(why) = came {
                 // What is under way without an answer cannot be taken back.
                 self.broken = matches!(why, RemoteError::Silent { .. });
-                let unsure = if unsure { not.iter().sum() } else { 0 };
+                let unsure = if unsure { of(not) } else { 0 };
                 if let Some(machine) = &mut self.machine {
                     machine.take_back();
                 }
@@ -570,25 +573,4 @@ impl Drop for Receiver {
             Leaving::Goes
         });
     }
-}
-
-/// Pages of the first of these records, as many as a transaction takes, and how many each has.
-fn gather<R: AsRef<[u8]>>(records: &[R]) -> (Vec<Vec<u8>>, Vec<usize>) {
-    let (mut pages, mut counts, mut bytes) = (vec![Vec::new()], vec![0], 0);
-    for record in records.iter().map(AsRef::as_ref) {
-        let at = pages.len() - 1;
-        if page::has_room(&pages[at], counts[at], record.len()) {
-            page::append(&mut pages[at], record);
-            counts[at] += 1;
-        } else if pages.len() < MOST_PAGES && bytes + record.len().max(PAGE) <= MOST_BYTES {
-            let mut page = Vec::new();
-            page::append(&mut page, record);
-            pages.push(page);
-            counts.push(1);
-        } else {
-            break;
-        }
-        bytes += 4 + record.len();
-    }
-    (pages, counts)
 }

@@ -18,7 +18,7 @@ use chappe::remote::drive::{self, Circumstances, DriveError};
 use chappe::remote::engine::{Compare, Engine, Keys, Op, Test, Txn};
 use chappe::remote::etcd::{Etcd, Session};
 use chappe::remote::keys::{self, Object};
-use chappe::remote::page::{self, MOST_BYTES, MOST_PAGES, MOST_RECORD, PAGE};
+use chappe::remote::page::{self, Batch, Count, MOST_BYTES, MOST_RECORD};
 use chappe::remote::receive::{self, Got, Receiver};
 use chappe::remote::room::LOOK_EACH;
 use chappe::remote::send::{self, Sender};
@@ -207,20 +207,6 @@ fn records(a: &Send, most: usize) -> Input {
     Input { records, ahead }
 }
 
-/// How much is in a page, or in several.
-#[derive(Clone, Copy, Default)]
-struct Count {
-    records: u64,
-    bytes: u64,
-}
-
-/// A page that is to be sent.
-#[derive(Default)]
-struct Page {
-    bytes: Vec<u8>,
-    count: Count,
-}
-
 /// What was sent.
 #[derive(Default)]
 struct Sent {
@@ -235,7 +221,7 @@ impl Sent {
     fn are_there(&mut self, but: usize) {
         while self.asked.len() > but {
             let count = self.asked.pop_front().unwrap_or_default();
-            (self.records, self.bytes) = (self.records + count.records, self.bytes + count.bytes);
+            (self.records, self.bytes) = (self.records + count.records as u64, self.bytes + count.bytes);
         }
     }
 }
@@ -246,7 +232,7 @@ fn gather(
     next: &mut Option<Vec<u8>>,
     check: &dyn Fn(&[u8]) -> Result<()>,
     idle: &mut dyn FnMut() -> Duration,
-) -> Result<Option<Vec<Page>>> {
+) -> Result<Option<Batch>> {
     let first = match next.take() {
         Some(record) => record,
         None => loop {
@@ -258,18 +244,9 @@ fn gather(
         },
     };
     check(&first)?;
-    let (mut all, mut record) = (vec![Page::default()], first);
+    let (mut batch, mut record) = (Batch::default(), first);
     loop {
-        let Page { bytes, count } = all.last_mut().context("a page")?;
-        if page::has_room(bytes, count.records as usize, record.len()) {
-            page::append(bytes, &record);
-            *count = Count { records: count.records + 1, bytes: count.bytes + record.len() as u64 };
-        } else if all.len() < MOST_PAGES
-            && all.iter().map(|page| page.bytes.len()).sum::<usize>() + record.len().max(PAGE) <= MOST_BYTES
-        {
-            all.push(Page::default());
-            continue;
-        } else {
+        if !batch.append(&record) {
             *next = Some(record);
             break;
         }
@@ -283,7 +260,7 @@ fn gather(
             break;
         }
     }
-    Ok(Some(all))
+    Ok(Some(batch))
 }
 
 /// `chappe send`.
@@ -305,7 +282,7 @@ pub fn send(place: &Place, etcd: &Etcd, a: &Send, json: bool) -> Result<(), Fail
     let Sent { records, bytes, .. } = sent;
     if let Err(End { status, why }) = ended {
         let were = if records == 1 { "1 record was".into() } else { format!("{records} records were") };
-        let more = match sent.asked.iter().map(|page| page.records).sum::<u64>() {
+        let more = match sent.asked.iter().map(|count| count.records).sum::<usize>() {
             more if more > 0 && machine.is_unsure() => {
                 format!("; of {more} more it is not known whether they came there")
             }
@@ -348,16 +325,13 @@ fn sends(
         kept.borrow_mut().tell(session);
         session.life().every()
     };
-    while let Some(pages) = gather(&records, &mut next, &check, &mut idle)? {
+    while let Some(batch) = gather(&records, &mut next, &check, &mut idle)? {
         if looked_at.is_none_or(|bytes| sent.bytes >= bytes + LOOK_EACH as u64) {
             has_room(etcd)?;
             looked_at = Some(sent.bytes);
         }
-        let pages = pages.into_iter().map(|Page { bytes, count }| {
-            sent.asked.push_back(count);
-            bytes
-        });
-        machine.send(pages.collect());
+        sent.asked.extend(batch.counts);
+        machine.send(batch.pages);
         let came = drive::tube(etcd, machine, &mut watch, &around());
         // A tube may have had room for some of them.
         sent.are_there(machine.left());

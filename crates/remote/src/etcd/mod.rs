@@ -11,6 +11,7 @@ pub use version::check as check_version;
 
 use crate::connection::{self, Connection};
 use crate::engine::{Change, Engine, EngineError, Keys, LeaseId, News, Op, Revision, Txn, TxnReply, Watch};
+use crate::error::RemoteError;
 use crate::life::Life;
 use crate::page;
 pub use crate::pulse::now;
@@ -38,29 +39,6 @@ pub struct Etcd {
     jobs: mpsc::UnboundedSender<Job>,
 }
 
-/// Why there is no connection.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// A file, or an endpoint's name.
-    #[error("{0}")]
-    Options(String),
-    /// No endpoint answers.
-    #[error("no endpoint of {url} answers: {}", reasons.join("; "))]
-    Unreachable {
-        /// The engine.
-        url: String,
-        /// Each endpoint's reason.
-        reasons: Vec<String>,
-    },
-    /// The engine ends living leases.
-    #[error("{0}")]
-    OldEngine(String),
-    /// It refused, or has no quorum.
-    #[error("{0}")]
-    Engine(EngineError),
-}
-
 /// What an endpoint says of itself.
 #[derive(Clone, Debug)]
 pub struct Status {
@@ -84,12 +62,12 @@ impl Etcd {
     /// Blocks for [`Options::connect_timeout`] at most.
     ///
     /// # Errors
-    /// As [`ConnectError`] has it.
-    pub fn connect(options: &Options) -> Result<Etcd, ConnectError> {
+    /// `Invalid`, `Unreachable`, `OldEngine`, `Refused`.
+    pub fn connect(options: &Options) -> Result<Etcd, RemoteError> {
         let (etcd, until) = (Etcd::start(options)?, Instant::now() + options.connect_timeout);
         loop {
             let status = etcd.does(move |client| async move {
-                let status = client.first_status(until).await.map_err(ConnectError::Engine)?;
+                let status = client.first_status(until).await.map_err(refused)?;
                 if status.is_err() {
                     tokio::time::sleep(until.saturating_duration_since(Instant::now()).min(PAUSE)).await;
                 }
@@ -97,11 +75,11 @@ impl Etcd {
             });
             match status.unwrap_or_else(|| Err(stopped()))? {
                 Ok(status) => {
-                    let checked = version::check(&status.version).map_err(ConnectError::OldEngine);
+                    let checked = version::check(&status.version).map_err(RemoteError::OldEngine);
                     return checked.or_else(|e| if options.allow_old_engine { Ok(()) } else { Err(e) }).map(|()| etcd);
                 }
                 Err(reasons) if Instant::now() >= until => {
-                    return Err(ConnectError::Unreachable { url: options.url(), reasons });
+                    return Err(RemoteError::Unreachable { url: options.url(), reasons });
                 }
                 Err(_) => {}
             }
@@ -123,8 +101,8 @@ impl Etcd {
     /// What each endpoint says of itself.
     ///
     /// # Errors
-    /// As [`ConnectError`] has it, but for endpoints that do not answer.
-    pub fn statuses(options: &Options) -> Result<Vec<Status>, ConnectError> {
+    /// `Invalid`, `Refused`. An endpoint that does not answer says so in its status.
+    pub fn statuses(options: &Options) -> Result<Vec<Status>, RemoteError> {
         let etcd = Etcd::start(options)?;
         let all = etcd.does(move |client| async move {
             let mut all = Vec::new();
@@ -161,7 +139,7 @@ impl Etcd {
     }
 
     /// The thread, without a connection.
-    fn start(options: &Options) -> Result<Etcd, ConnectError> {
+    fn start(options: &Options) -> Result<Etcd, RemoteError> {
         let (jobs, mut todo) = mpsc::unbounded_channel::<Job>();
         let (options, (ready, is_ready)) = (options.clone(), channel());
         let body = move || {
@@ -182,9 +160,9 @@ impl Etcd {
             });
         };
         chappe_plat::thread::background_with("chappe-remote", STACK, body)
-            .map_err(|e| ConnectError::Options(format!("cannot start the engine's thread: {e}")))?;
+            .map_err(|e| RemoteError::Invalid(format!("cannot start the engine's thread: {e}")))?;
         match is_ready.recv() {
-            Ok(ready) => ready.map_err(ConnectError::Options)?,
+            Ok(ready) => ready.map_err(RemoteError::Invalid)?,
             Err(_) => return Err(stopped()),
         }
         Ok(Etcd { jobs })
@@ -238,8 +216,12 @@ impl Etcd {
     }
 }
 
-fn stopped() -> ConnectError {
-    ConnectError::Engine(EngineError::Unknown("the engine's thread has ended".into()))
+fn stopped() -> RemoteError {
+    RemoteError::Refused("the engine's thread has ended".into())
+}
+
+fn refused(e: EngineError) -> RemoteError {
+    RemoteError::Refused(e.to_string())
 }
 
 /// Renews a lease, until it has ended or nobody wants it any more.

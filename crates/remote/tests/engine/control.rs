@@ -2,6 +2,17 @@
 
 use crate::nodes::{Nodes, program};
 use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Looks until it holds; what does not come about fails the test.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    const WATCHDOG: Duration = Duration::from_secs(300);
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < WATCHDOG, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// Sends a node a signal.
 pub fn signal(nodes: &Nodes, at: usize, signal: i32) {

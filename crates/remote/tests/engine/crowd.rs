@@ -1,6 +1,7 @@
 //! What many clients cost an engine, by its own metrics, beside what the model says: `docs/many-machines.md` has the figures.
 
-use crate::nodes::{Nodes, until};
+use crate::control::until;
+use crate::nodes::Nodes;
 use crate::person::Person;
 use chappe_remote::place::Place;
 use chappe_remote::{Patience, Pool, Remote};

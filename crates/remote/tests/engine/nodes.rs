@@ -9,7 +9,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
 
 /// The engine that `cargo xtask engines` has built; `None`, with a line that says so: there is none.
 pub fn program(name: &str) -> Option<PathBuf> {
@@ -19,16 +18,6 @@ pub fn program(name: &str) -> Option<PathBuf> {
     }
     not_tested("what needs an engine: `cargo xtask engines` builds one, with Go");
     None
-}
-
-/// Looks until it holds; what does not come about fails the test.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    const WATCHDOG: Duration = Duration::from_secs(300);
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < WATCHDOG, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Says that something is not tested here, and why. `cargo xtask test` repeats it at its end.

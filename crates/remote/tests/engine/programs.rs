@@ -1,6 +1,7 @@
 //! What a program has of an engine, on three nodes.
 
-use crate::nodes::{Nodes, until};
+use crate::control::until;
+use crate::nodes::Nodes;
 use crate::person::{Person, TTL};
 use chappe_remote::engine::{Engine, Keys, Op, Txn};
 use chappe_remote::place::Place;

@@ -1,11 +1,12 @@
 //! Engines that cannot be used, and what they are told apart by.
 
-use crate::control::{etcdctl, signal};
-use crate::nodes::{Nodes, not_tested, until};
+use crate::control::{etcdctl, signal, until};
+use crate::nodes::{Nodes, not_tested};
 use crate::person::{Person, Told, options};
+use chappe_remote::RemoteError;
 use chappe_remote::acquire::Outcome;
 use chappe_remote::engine::{Engine, EngineError, Op, Txn};
-use chappe_remote::etcd::{ConnectError, Etcd, Options};
+use chappe_remote::etcd::{Etcd, Options};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
@@ -77,14 +78,8 @@ fn without_a_quorum_nothing_begins_and_what_is_under_way_ends_at_its_deadline() 
     signal(&nodes, 1, libc::SIGSTOP);
     // What is stopped may still be answering.
     until("the engine answers nothing", || person.etcd.grant(crate::person::TTL).is_err());
-    let other = Etcd::connect(&hurried(&nodes.url("n"))).and_then(|etcd| {
-        let session = etcd.session(crate::person::TTL).map_err(ConnectError::Engine)?;
-        Ok(session.lease())
-    });
-    assert!(
-        matches!(other, Err(ConnectError::Unreachable { .. } | ConnectError::Engine(EngineError::Unknown(_)))),
-        "{other:?}"
-    );
+    let other = Etcd::connect(&hurried(&nodes.url("n"))).map(|etcd| etcd.session(crate::person::TTL));
+    assert!(matches!(other, Err(RemoteError::Unreachable { .. }) | Ok(Err(EngineError::Unknown(_)))), "{other:?}");
     until("the session is over", || person.session.is_over());
     signal(&nodes, 0, libc::SIGCONT);
     signal(&nodes, 1, libc::SIGCONT);
@@ -131,9 +126,10 @@ fn a_user_has_its_namespace_and_proves_itself_again_when_it_must() {
         user: Some((name.into(), password.into())),
         ..options(&nodes, namespace)
     };
-    let nobody =
-        Etcd::connect(&options(&nodes, "n")).and_then(|etcd| etcd.txn(&put("1".into())).map_err(ConnectError::Engine));
-    let nobody = nobody.expect_err("it has no user").to_string();
+    let nobody = match Etcd::connect(&options(&nodes, "n")) {
+        Ok(etcd) => etcd.txn(&put("1".into())).expect_err("it has no user").to_string(),
+        Err(e) => e.to_string(),
+    };
     assert!(nobody.contains("wants a user and a password"), "{nobody}");
     let wrong = said(&user("ann", "wrong", "n"));
     assert!(wrong.contains("user `ann`") && wrong.contains("authentication failed"), "{wrong}");
