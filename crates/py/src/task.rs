@@ -14,6 +14,7 @@
 
 use crate::failure::{Failure, failure, late};
 use chappe::woken::Woken as List;
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::future::{Future, poll_fn};
@@ -74,6 +75,19 @@ impl Stop {
     }
 }
 
+/// Lets the loop's other tasks have their turn. Its waker is called at once, so the loop polls again.
+pub async fn turn() {
+    let mut has_been = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_been, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// A wait of a task. For the package's own parts.
 #[pyclass(frozen, module = "chappe._chappe")]
 pub struct Task {
@@ -101,6 +115,19 @@ impl Task {
             }
         };
         Task { waiting: Mutex::new(Some((Box::pin(made), None))), stop: None, late }
+    }
+
+    /// What was waited for, if it need not be waited for; else the wait, which has begun. Its next poll notes the waker.
+    pub fn begun(mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let waiting = self.waiting.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut at_once = Context::from_waker(Waker::noop());
+        if let Some((future, _)) = waiting
+            && let Poll::Ready(answer) = future.as_mut().poll(&mut at_once)
+        {
+            *waiting = None;
+            return answer(py);
+        }
+        self.into_py_any(py)
     }
 
     /// The same of a wait that must not be dropped: it is told to end, and then polled until it has.

@@ -8,13 +8,15 @@ use crate::filter::{Filter, Filters};
 use crate::had::Had;
 use crate::lock::thread;
 use crate::place::Place;
+use crate::task::{Task, turn};
 use crate::wait::{Limit, detached, wait};
 use chappe::raw::{self, Called, Time, incarnation};
 use chappe::tube::named::{self, Kind, NotReceived, NotSent, Receiver, Sender, TubeError, TubeOptions};
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyDict};
-use std::os::fd::{IntoRawFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Ends that nobody uses at the moment.
@@ -37,6 +39,9 @@ enum Record {
     Small(Box<[u8]>, bool),
     Large(named::Loan<'static, [u8]>),
 }
+
+/// After so many records that were not wanted, others have their turn: threads and handlers of signals, or the loop's other tasks.
+const TURN: u32 = 256;
 
 /// Bytes to be sent: those of a `bytes` stay where they are; all else is copied first, since it may change without the GIL.
 pub enum Data<'py> {
@@ -88,8 +93,32 @@ impl<'py> Data<'py> {
     }
 }
 
-/// The ends whose descriptors are polled.
-type Watching = (Option<Box<Sender<[u8]>>>, Option<Box<Receiver<[u8]>>>);
+/// What a task sends.
+enum Sent {
+    Bytes(PyBackedBytes),
+    Copied(Vec<u8>),
+}
+
+impl Sent {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Sent::Bytes(bytes) => bytes,
+            Sent::Copied(bytes) => bytes,
+        }
+    }
+}
+
+/// A filter that a task receives by. It goes back to its tube.
+struct Lending {
+    filter: Option<Filter>,
+    tube: Py<Tube>,
+}
+
+impl Drop for Lending {
+    fn drop(&mut self) {
+        self.tube.get().filters.back(self.filter.take());
+    }
+}
 
 /// A slot with its end, and a loan with its own.
 type Writing = (named::Slot<'static, [u8]>, Lent<Sender<[u8]>>);
@@ -105,7 +134,6 @@ pub struct Tube {
     tube: named::Tube<[u8]>,
     senders: Idle<Sender<[u8]>>,
     receivers: Idle<Receiver<[u8]>>,
-    watching: Mutex<Watching>,
     filters: Filters,
     place: Place,
     size: u32,
@@ -188,8 +216,6 @@ impl Tube {
         limit: Limit,
         filter: &mut Filter,
     ) -> PyResult<Option<(Bound<'py, PyBytes>, bool)>> {
-        /// After so many records that were not wanted, other threads and handlers of signals have their turn.
-        const TURN: u32 = 256;
         let mut dropped = 0u32;
         loop {
             match self.take(py, limit)? {
@@ -205,8 +231,12 @@ impl Tube {
         }
     }
 
+    fn nothing_text(&self, what: &str) -> String {
+        format!("no {what} in tube `{}` in time", self.place.shown())
+    }
+
     fn nothing(&self, what: &str) -> PyErr {
-        late(format!("no {what} in tube `{}` in time", self.place.shown()))
+        late(self.nothing_text(what))
     }
 }
 
@@ -306,7 +336,6 @@ impl Tube {
             tube,
             senders: Arc::default(),
             receivers: Arc::default(),
-            watching: Mutex::default(),
             filters: Filters::default(),
             place,
             size,
@@ -364,6 +393,50 @@ impl Tube {
         Ok(self.take_wanted(py, Limit::Now, where_, params)?.map(|(bytes, _)| bytes))
     }
 
+    /// Sends for a task: `True`, or its wait. The record stays as it is: what could change meanwhile was copied.
+    fn _sends(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let record = match Data::of_tube(data, self)? {
+            Data::Bytes(bytes) => Sent::Bytes(bytes.into()),
+            Data::Copied(bytes) => Sent::Copied(bytes),
+        };
+        let mut end = Lent { end: Some(self.sender().map_err(|e| failure(py, e))?), idle: self.senders.clone() };
+        let wait = async move {
+            let sender = end.end.as_deref_mut().expect("it is lent");
+            sender.send_async(record.bytes()).await
+        };
+        Task::new(self.nothing_text("room"), wait, |py, ()| true.into_py_any(py)).begun(py)
+    }
+
+    /// Receives for a task, as `recv`: the record, or its wait.
+    #[pyo3(signature = (where_ = None, params = None))]
+    fn _receives(
+        slf: &Bound<'_, Self>,
+        where_: Option<&str>,
+        params: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        let filter = this.filters.lend(where_, params, this.place.shown(), || this.schema(py))?;
+        let mut filter = Lending { filter, tube: slf.clone().unbind() };
+        let mut end = Lent { end: Some(this.receiver().map_err(|e| failure(py, e))?), idle: this.receivers.clone() };
+        let wait = async move {
+            let receiver = end.end.as_deref_mut().expect("it is lent");
+            for dropped in 1u32.. {
+                let record = receiver.recv_async().await?;
+                if filter.filter.as_mut().is_none_or(|filter| filter.passes(&record)) {
+                    return Ok::<_, NotReceived>(record);
+                }
+                if dropped.is_multiple_of(TURN) {
+                    turn().await;
+                }
+            }
+            unreachable!("no tube has had so many records")
+        };
+        let task = Task::new(this.nothing_text("record"), wait, |py, record: Vec<u8>| {
+            PyBytes::new(py, &record).into_py_any(py)
+        });
+        task.begun(py)
+    }
+
     /// A slot, to write a record where receivers will read it.
     #[pyo3(signature = (timeout = None))]
     fn _reserve(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Slot> {
@@ -399,13 +472,10 @@ impl Tube {
     #[pyo3(signature = (*, send = true, recv = true))]
     fn close(&self, py: Python<'_>, send: bool, recv: bool) {
         detached(py, || {
-            let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
             if send {
-                watching.0 = None;
                 self.senders.lock().unwrap_or_else(PoisonError::into_inner).clear();
             }
             if recv {
-                watching.1 = None;
                 self.receivers.lock().unwrap_or_else(PoisonError::into_inner).clear();
             }
         });
@@ -430,34 +500,6 @@ impl Tube {
             self.receiver_back(self.receiver().map_err(|e| failure(py, e))?);
         }
         Ok(())
-    }
-
-    /// A copy of the descriptor that becomes readable when there may be something to receive (or room to send), or when the tube is closed:
-    /// the caller's, to close.
-    fn _descriptor(&self, py: Python<'_>, sends: bool) -> PyResult<RawFd> {
-        let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        let descriptor = if sends {
-            if watching.0.is_none() {
-                watching.0 = Some(self.sender().map_err(|e| failure(py, e))?);
-            }
-            watching.0.as_ref().map(|end| end.descriptor()?.try_clone_to_owned())
-        } else {
-            if watching.1.is_none() {
-                watching.1 = Some(self.receiver().map_err(|e| failure(py, e))?);
-            }
-            watching.1.as_ref().map(|end| end.descriptor()?.try_clone_to_owned())
-        };
-        Ok(descriptor.ok_or_else(|| PyRuntimeError::new_err("closed meanwhile"))??.into_raw_fd())
-    }
-
-    /// Makes the descriptor unreadable again. False: there is something to do.
-    fn _rearm(&self, sends: bool) -> bool {
-        let watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
-        if sends {
-            watching.0.as_ref().is_some_and(|end| end.rearm())
-        } else {
-            watching.1.as_ref().is_some_and(|end| end.rearm())
-        }
     }
 
     /// How many records are in it.

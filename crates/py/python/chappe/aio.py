@@ -12,7 +12,7 @@
 
 A task waits in the same line as the threads of all processes, and no thread waits for it: what it waits for wakes the loop by one descriptor, whatever the number of
 its tasks. A task that is cancelled, or collected, or whose loop was closed, leaves the line: what it was granted in that moment goes to the next waiter. What a task was
-granted is kept for it until its loop runs it. Tubes and subscriptions wake the loop by descriptors of their own.
+granted is kept for it until its loop runs it. Subscriptions wake the loop by descriptors of their own.
 
 A choice (`select`) and a `Barrier` are waited for by a worker thread of the loop's, in turns of a quarter of a second. Under asyncio a cancelled wait leaves the line at
 once, and one at a `Barrier` breaks it; trio waits for the end of the turn.
@@ -30,6 +30,7 @@ import weakref
 
 from ._chappe import Arrival, Barrier, Condition, Event, RLock, Semaphore
 from ._chappe import Ender as _Ender
+from ._chappe import Task as _Task
 from ._chappe import Woken as _Woken
 from .broadcasts import Subscription
 from .choice import select as _select
@@ -68,6 +69,8 @@ class _Desk:
 
     def __init__(self):
         self.woken, self.calls, self._last = _Woken(), {}, 0
+        # Under trio: whether one of the tasks waits for the descriptor.
+        self.is_led = False
 
     def number(self):
         self._last += 1
@@ -106,31 +109,55 @@ def _trio_desk(trio):
     if desk is None or not desk.woken.is_here():
         desk = _Desk()
         _desk_of_run.set(desk)
-        trio.lowlevel.spawn_system_task(_call_when_readable, trio, desk)
     return desk
-
-
-async def _call_when_readable(trio, desk):
-    while True:
-        await trio.lowlevel.wait_readable(desk.woken.fileno())
-        desk.call()
 
 
 async def _sleep(here, desk, number, left):
     """Until the task was woken, or the time is up."""
     loop, trio = here
+    if trio is not None:
+        await _sleep_trio(trio, desk, number, left)
+        return
+    woken = loop.create_future()
+    desk.calls[number] = lambda: _done(woken)
     try:
-        if trio is not None:
-            woken = trio.Event()
-            desk.calls[number] = woken.set
-            with trio.move_on_after(float("inf") if left is None else left):
-                await woken.wait()
-            return
-        woken = loop.create_future()
-        desk.calls[number] = lambda: _done(woken)
         await _within(loop, woken, left)
     finally:
         desk.calls.pop(number, None)
+
+
+async def _sleep_trio(trio, desk, number, left):
+    """The same. One of the tasks that sleep waits for the descriptor, for all of them, and calls the next one to it when it leaves. So a task that may sleep
+    (shielded, or of trio's own at the end of its run) is woken: no other task must be there for it.
+    """
+
+    def call_to_lead():
+        nonlocal called
+        desk.calls[number] = (called := trio.Event()).set
+
+    called = None
+    call_to_lead()
+    try:
+        with trio.move_on_after(float("inf") if left is None else left):
+            # Who was woken has no call any more.
+            while number in desk.calls:
+                if desk.is_led:
+                    await called.wait()
+                    if number in desk.calls:
+                        call_to_lead()
+                    continue
+                desk.is_led = True
+                try:
+                    await trio.lowlevel.wait_readable(desk.woken.fileno())
+                finally:
+                    desk.is_led = False
+                desk.call()
+    finally:
+        desk.calls.pop(number, None)
+        if not desk.is_led:
+            for call in desk.calls.values():
+                call()
+                break
 
 
 async def _begun(task):
@@ -163,6 +190,19 @@ async def _over(task, timeout):
         return got
     finally:
         task.end()
+
+
+async def _now_or_over(begin, arguments, timeout):
+    """What was done at once, or what the wait answers."""
+    trio = _trio()
+    if trio is not None:
+        await trio.lowlevel.checkpoint_if_cancelled()
+    done = begin(*arguments)
+    if isinstance(done, _Task):
+        return await _over(done, timeout)
+    if trio is not None:
+        await trio.lowlevel.cancel_shielded_checkpoint()
+    return done
 
 
 async def _notified(task, timeout):
@@ -410,30 +450,24 @@ async def select(*arms, timeout=None):
     return await _in_turns(tried, timeout)
 
 
-async def _ready(tube, sends, attempt, timeout):
-    """Tries until it is done, and sleeps on a copy of the tube's descriptor in between.
+async def _heard(subscription, timeout):
+    """The next message. Tries until there is one, and sleeps on a copy of the subscription's descriptor in between.
 
     A copy, since another thread may close the original at any time: a poller of that would sleep for good. A closing makes the copy
     readable.
     """
-    done = attempt()
-    if done is not None:
-        return done
     end, trio = _end(timeout), _trio()
-    while True:
-        copy = tube._descriptor(sends)
+    while (message := subscription.try_recv()) is None:
+        copy = subscription._descriptor()
         try:
-            if tube._rearm(sends):
+            if subscription._rearm():
                 left = _left(end)
                 if left == 0.0:
-                    what = "room" if sends else "record"
-                    raise TimeoutError(f"no {what} in tube `{tube.name}` in time")
+                    raise TimeoutError(f"no message for this subscription of `{subscription.name}` in time")
                 await (_readable(copy, left) if trio is None else _readable_trio(trio, copy, left))
         finally:
             os.close(copy)
-        done = attempt()
-        if done is not None:
-            return done
+    return message
 
 
 async def _readable_trio(trio, descriptor, left):
@@ -471,30 +505,23 @@ async def recv(tube, timeout=None, *, where=None, **params):
     if isinstance(tube, Subscription):
         if where is not None or params:
             raise TypeError("a subscription has its filter from `subscribe`, and parameters by `set`")
-        return await _ready(tube, False, tube.try_recv, timeout)
-    return await _ready(tube, False, lambda: tube.try_recv(where=where, **params), timeout)
+        return await _heard(tube, timeout)
+    return tube._decode("recv", await _now_or_over(tube._receives, (where, params), timeout))
 
 
 async def send(tube, data, timeout=None):
     """As `tube.send`."""
-    await _ready(tube, True, lambda: tube.try_send(data) or None, timeout)
+    await _now_or_over(tube._sends, (tube._encode("send", data),), timeout)
 
 
 async def get(tube, timeout=None):
     """As `tube.get`."""
-
-    def attempt():
-        record = tube._try_record()
-        # In a tuple: None may be what was put.
-        return None if record is None else (tube._decode("get", record),)
-
-    return (await _ready(tube, False, attempt, timeout))[0]
+    return tube._decode("get", await _now_or_over(tube._receives, (), timeout))
 
 
 async def put(tube, obj, timeout=None):
     """As `tube.put`."""
-    data = tube._encode("put", obj)
-    await _ready(tube, True, lambda: tube._try_send_record(data) or None, timeout)
+    await _now_or_over(tube._sends, (tube._encode("put", obj),), timeout)
 
 
 async def records(tube):

@@ -130,10 +130,10 @@ class Subscription(_Receiving):
         # Copies of its descriptor become readable: tasks that wait for them try again, and are told.
         self._ear.close()
 
-    def _descriptor(self, _sends):
+    def _descriptor(self):
         return self._ear._descriptor()
 
-    def _rearm(self, _sends):
+    def _rearm(self):
         return self._ear._rearm()
 
     def _arm(self, how):

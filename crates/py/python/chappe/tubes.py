@@ -367,12 +367,6 @@ class Tube(_Receiving, _chappe.Tube):
         """
         return Borrowed(self, timeout)
 
-    def _try_record(self):
-        return super().try_recv()
-
-    def _try_send_record(self, data):
-        return super().try_send(data)
-
     def _encode(self, how, data):
         if how == "put":
             return self._pickled(data)

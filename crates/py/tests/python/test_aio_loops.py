@@ -61,6 +61,9 @@ class Loops(Case):
             pool, lock, both = chappe.Pool("all/pool"), chappe.Lock("all/lock"), chappe.RwLock("all/both")
             units, event, changes = chappe.Semaphore("all/units", value=0), chappe.Event("all/event"), chappe.Map("all/map")
             condition = chappe.Condition(chappe.Lock("all/its"), "all/condition")
+            full, empty = chappe.Tube("all/full", slots=2), chappe.Tube("all/empty", kind="spsc")
+            while full.try_send(b"first"):
+                pass
             go, seen = asyncio.Event(), []
 
             async def section(made):
@@ -77,22 +80,26 @@ class Loops(Case):
             with pool.acquire(), lock, both.write(0):
                 waits = [section(aio.acquire(pool)), section(aio.acquire(lock)), section(aio.read(both)), section(aio.write(both))]
                 waits += [told(aio.down(units)), told(aio.wait(event)), told(aio.wait_changed(changes)), notified()]
+                waits += [told(aio.send(full, b"last")), told(aio.get(empty))]
                 waits = [asyncio.create_task(wait) for wait in waits]
                 await turns()
                 self.assertEqual((seen, units.waiting), ([], 1))
             units.up()
             event.set()
             changes["a"] = 1
+            full.recv()
+            empty.put("got")
             async with aio.acquire(condition):
                 condition.notify()
             await asyncio.gather(*waits)
             go.set()
             self.assertEqual((pool.available, units.value, lock.locked(), event.is_set()), (1, 0, False, True))
+            self.assertEqual([full.try_recv() for _ in range(len(full))][-1], b"last")
             return sorted(map(str, seen))
 
         before = threads().count("chappe-tasks")
         seen = self.run_(main())
-        self.assertEqual(seen, ["None", "True", "True", "True", "section", "section", "section", "section"])
+        self.assertEqual(seen, ["None", "None", "True", "True", "True", "got", "section", "section", "section", "section"])
         # One for the arena, which calls no Python.
         self.assertLessEqual(threads().count("chappe-tasks"), before + 1)
 
@@ -335,8 +342,8 @@ class Loops(Case):
 
         async def main():
             pool, units, lock, both = chappe.Pool(None, 3), chappe.Semaphore(value=2), chappe.Lock(), chappe.RwLock(readers=4)
-            condition = chappe.Condition(lock)
-            done = cut = 0
+            condition, tube = chappe.Condition(lock), chappe.Tube(slots=2)
+            done = cut = sent = had = 0
 
             async def section(made):
                 async with made:
@@ -351,17 +358,36 @@ class Loops(Case):
                     await aio.wait(condition, 0.001)
                     condition.notify()
 
+            async def send():
+                nonlocal sent
+                await aio.put(tube, sent)
+                sent += 1
+
+            async def receive():
+                nonlocal had
+                await aio.get(tube)
+                had += 1
+
             kinds = (
                 lambda: section(aio.acquire(pool)), lambda: section(aio.acquire(lock)), lambda: section(aio.read(both)),
-                lambda: section(aio.write(both)), down, notified,
+                lambda: section(aio.write(both)), down, notified, send, receive,
             )  # fmt: skip
             while cut < cancels:
-                waits = [asyncio.create_task(dice.choice(kinds)()) for _ in range(50)]
+                chosen = [dice.choice(kinds) for _ in range(50)]
+                waits = [asyncio.create_task(kind()) for kind in chosen]
                 for wait in waits:
                     if dice.random() < 0.7:
                         await turns(dice.randrange(3))
                         wait.cancel()
+                while left := [kind for kind, wait in zip(chosen, waits) if not wait.done()]:
+                    # Those that were not cut may have no partner among them.
+                    if receive in left and len(tube) == 0 and tube.try_put(None):
+                        sent += 1
+                    elif send in left and len(tube) == tube.slots and tube.try_recv():
+                        had += 1
+                    await asyncio.sleep(0)
                 ends = await asyncio.gather(*waits, return_exceptions=True)
+                self.assertEqual(len(tube), sent - had)
                 self.assertTrue(all(end is None or isinstance(end, asyncio.CancelledError) for end in ends), ends)
                 done += sum(end is None for end in ends)
                 cut += sum(end is not None for end in ends)
@@ -493,6 +519,91 @@ class Trio(Case):
         import trio.testing  # noqa: F401
 
         self.assertEqual(self.run_(main), ([True], True, False))
+
+    def test_a_system_task_that_waits_at_the_end_of_the_run_has_its_lock_again(self):
+        seen = []
+
+        async def main(trio):
+            lock = chappe.Lock()
+            condition = chappe.Condition(lock)
+
+            async def waits():
+                async with aio.acquire(condition):
+                    try:
+                        await aio.wait(condition)
+                    finally:
+                        seen.append(lock.locked())
+
+            async def holds_on():
+                async with aio.acquire(lock):
+                    try:
+                        await trio.sleep_forever()
+                    finally:
+                        with trio.CancelScope(shield=True):
+                            # The other one was cancelled, too, and wants the lock by now.
+                            await trio.testing.wait_all_tasks_blocked()
+                            seen.append("released")
+
+            for made in (waits, holds_on):
+                trio.lowlevel.spawn_system_task(made)
+                await trio.testing.wait_all_tasks_blocked()
+
+        import trio.testing  # noqa: F401
+
+        self.run_(main)
+        self.assertEqual(seen, ["released", True])
+
+    def test_a_generator_that_is_left_at_the_end_of_the_run_awaits_all_the_same(self):
+        had = []
+
+        async def main(trio):
+            global left
+            units = chappe.Semaphore(value=0)
+
+            async def numbers():
+                try:
+                    yield 1
+                finally:
+                    with trio.CancelScope(shield=True):
+                        thread = threading.Timer(0, units.up)
+                        thread.start()
+                        await aio.down(units)
+                        thread.join()
+                        had.append(units.value)
+
+            left = numbers()
+            await left.__anext__()
+
+        self.run_(main)
+        self.assertEqual(had, [0])
+
+    def test_one_of_those_that_sleep_calls_another_to_the_descriptor(self):
+        async def main(trio):
+            units, order = chappe.Semaphore(value=0), []
+
+            async def down(waiter, scope):
+                with scope:
+                    await aio.down(units)
+                    order.append(waiter)
+
+            async with trio.open_nursery() as nursery:
+                scopes = [trio.CancelScope() for _ in range(5)]
+                for waiter, scope in enumerate(scopes):
+                    nursery.start_soon(down, waiter, scope)
+                    await trio.testing.wait_all_tasks_blocked()
+                # The first waits for the descriptor; the next is called, and cancelled before it goes there.
+                scopes[0].cancel()
+                scopes[1].cancel()
+                await trio.testing.wait_all_tasks_blocked()
+                for had in range(3):
+                    units.up()
+                    while len(order) == had:
+                        await trio.sleep(0)
+            return order
+
+        import trio.testing  # noqa: F401
+
+        self.assertEqual(self.run_(main), [2, 3, 4])
 
     def test_nothing_is_lost_by_random_cancels(self):
         cancels, dice = int(os.environ.get("CHAPPE_PY_CANCELS", "1000")), random.Random(46)
