@@ -60,6 +60,7 @@
 //!
 //! [`stages`] says what `test` is made of, [`lint`] holds the rules, [`run`] starts other programs.
 
+mod calls;
 mod changed;
 mod count;
 mod dist;
@@ -75,6 +76,7 @@ mod published;
 mod python;
 mod run;
 mod show;
+mod stage;
 mod stages;
 mod suites;
 mod sum;

@@ -1,5 +1,6 @@
 //! Starting cargo on this workspace.
 
+use crate::calls;
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -117,16 +118,15 @@ impl Cargo {
 
     /// Runs it silently; whether it succeeded, and what it wrote, by streams.
     pub fn both(mut self) -> Result<(bool, String, String)> {
-        let out = self.0.output().with_context(|| format!("cannot start {:?}", self.0.get_program()))?;
+        let out = calls::run(&mut self.0)?;
         let [stdout, stderr] = [out.stdout, out.stderr].map(|t| String::from_utf8_lossy(&t).into_owned());
         Ok((out.status.success(), stdout, stderr))
     }
 
     /// Runs it silently; what it wrote, both streams, and whether it succeeded.
-    pub fn quiet(mut self) -> Result<(bool, String)> {
-        let out = self.0.output().with_context(|| format!("cannot start {:?}", self.0.get_program()))?;
-        let text = [out.stdout, out.stderr].map(|t| String::from_utf8_lossy(&t).into_owned()).concat();
-        Ok((out.status.success(), text))
+    pub fn quiet(self) -> Result<(bool, String)> {
+        let (well, stdout, stderr) = self.both()?;
+        Ok((well, stdout + &stderr))
     }
 
     /// The line that one would type.

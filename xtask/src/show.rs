@@ -1,16 +1,14 @@
 //! What a run shows: one line a stage, with its time on the clock and on the processors; on a terminal a bar meanwhile.
 
+use crate::calls;
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Seconds that processes have had which ended and were waited for by this one, or by those. The kernel counts in hundredths.
+/// Seconds of processors that all processes have had which this one has started and which have ended, with those that these have waited for:
+/// but cargo's of other threads, which build meanwhile.
 pub fn processor_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    // Fields 16 and 17 of proc_pid_stat(5), of which the name was the second.
-    let of = |n: usize| fields.get(n - 3).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
-    (of(16) + of(17)) as f64 / 100.0
+    calls::seconds_of_all(None) - calls::seconds_elsewhere()
 }
 
 /// The line of a stage that goes on.
@@ -87,12 +85,11 @@ impl Bar {
         }
     }
 
-    /// The stage's line, once it has ended.
-    pub fn end(&self, verdict: &str, processors: f64, more: &str) {
+    /// The stage's line, once it has ended: its seconds on the clock and of processors.
+    pub fn end(&self, verdict: &str, (seconds, processors): (f64, f64), more: &str) {
         if std::io::stdout().is_terminal() {
             print!("\r\x1b[K");
         }
-        let seconds = self.began.elapsed().as_secs_f64();
         println!("{:<24}{verdict:<6} {seconds:>7.1} s {processors:>8.1} s of processors   {more}", self.name);
     }
 }

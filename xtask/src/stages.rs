@@ -22,24 +22,23 @@
 //!
 //! `--changed` runs of the gate what a change reaches: [`changed`].
 //!
+//! The gate builds for the stages to come while it runs one ([`Sum::ahead`]), and its mutants while the last are built.
+//!
 //! One line a stage: its time on the clock, what its processes had of the processors, how many tests it ran. At the first failure the
 //! stage's output, and what to do. At the end it is repeated what the tests say that they could not test on this machine.
 
 use crate::changed::{self, Part, Reach};
 use crate::engines;
-use crate::install;
 use crate::lint;
 use crate::models;
 use crate::mutants;
 use crate::published;
 use crate::run::{Cargo, root};
-use crate::show::{Bar, processor_seconds};
-use crate::suites::{self, How, Program};
+use crate::stage::{Choice, Level, Programs, Stage, Work, stage};
 use crate::sum::{Outcome, Sum};
 use crate::turn::{self, turn};
 use anyhow::{Context, Result, bail, ensure};
-use std::collections::BTreeSet;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 const SIM: [&str; 16] = [
@@ -99,60 +98,11 @@ changed, and the explorer's and loom's suites that notice them: all suites, wher
 sequences and the injector, where they changed themselves. What has changed in the command, the libraries or their client of engines
 is compiled with that client. No documentation tests. What is built else is what the gate builds.
 
-Each stage prints a line: its time, what its processes had of the processors, how many tests it ran. A failure says how to run
-the test that failed alone.
+Each stage prints a line: its time, what its processes had of the processors, how many tests it ran. (The gate builds for the stages
+to come while it runs one: the stages' times come to more than the whole.) A failure says how to run the test that failed alone.
 
   CHAPPE_TEST_TURN=N      another tenth than that of the commit (0 to 9)
 ";
-
-/// How much is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// What is deterministic, and quick enough to run before each change goes in.
-    Gate,
-    /// Everything.
-    All,
-}
-
-/// A stage's work.
-enum Work {
-    /// A call of cargo.
-    Call(Cargo),
-    /// Documentation tests, which only cargo can run: none is a failure.
-    Documented(Cargo),
-    /// Test programs: what selects them, variables of their environment, and how many run at once.
-    Programs(Programs),
-}
-
-/// Test programs of a stage.
-struct Programs {
-    /// What selects them, as `cargo test` is told: one call or several.
-    select: Vec<&'static str>,
-    /// Variables of their environment.
-    environment: Vec<(&'static str, String)>,
-    /// How many run at once.
-    lanes: usize,
-    /// Whether the gate builds them in the tree with all mutants, none of them switched on: the stage `mutants` then has its programs.
-    planted: bool,
-    /// Which of their tests are run, by how the names begin, and whether any are; all are without it. The next build is nearly the same then.
-    part: Option<Choice>,
-    /// The program of which the gate runs a fifth of the tests.
-    by_turns: Option<&'static str>,
-}
-
-/// Of a package and a program.
-type Choice = Box<dyn Fn(&str, &str) -> Option<Vec<String>>>;
-
-/// A part of the test, and what to do when it fails.
-struct Stage {
-    name: &'static str,
-    work: Work,
-    advice: &'static str,
-}
-
-fn stage(name: &'static str, call: Cargo, advice: &'static str) -> Stage {
-    Stage { name, work: Work::Call(call), advice }
-}
 
 fn first() -> Stage {
     stage("format", Cargo::new("fmt").args(["--all", "--check"]), "run `cargo fmt --all`")
@@ -338,12 +288,6 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Those that call cargo themselves where `CHAPPE_TEST_BUILT` does not say what was built, which replaces files that others use: then no
-/// other runs beside them. They take long, and come first.
-const ALONE: [&str; 2] = ["c", "command"];
-/// The others that take long come next, so that none is waited for at the end.
-const LONG: [&str; 5] = ["shim", "broken", "explored", "explorer", "crash_lock"];
-
 impl Sum {
     /// Format, and the house's rules.
     fn form(&mut self, level: Level, turn: u64) -> Result<()> {
@@ -352,109 +296,6 @@ impl Sum {
             lint::command(&root()).map(|()| Outcome::default())
         })
     }
-
-    fn stage(&mut self, stage: Stage, level: Level, turn: u64) -> Result<()> {
-        let Stage { name, work, advice } = stage;
-        self.go(name, advice, |bar| match work {
-            Work::Call(call) => call_cargo(built_for(call, level), false),
-            Work::Documented(call) => call_cargo(built_for(call, level), true),
-            Work::Programs(programs) => run_programs(&programs, level, turn, bar),
-        })
-    }
-}
-
-/// The gate's programs are quick to build and to start; `--all` tests those that can lie anywhere, as what is installed does. Those of
-/// another profile start no command.
-fn built_for(call: Cargo, level: Level) -> Cargo {
-    let call = call.at_once();
-    if level == Level::Gate && !call.shown().contains(" --profile ") { call.unmovable() } else { call }
-}
-
-fn call_cargo(call: Cargo, tests: bool) -> Result<Outcome> {
-    let shown = call.shown();
-    let (ok, text) = call.quiet()?;
-    if !ok {
-        bail!("{text}\nthis failed: {shown}");
-    }
-    let ran = suites::count(&text, " passed");
-    if tests && ran == 0 {
-        bail!("{text}\nno test ran: {shown}");
-    }
-    Ok(Outcome { tests: tests.then_some(ran), untested: suites::untested(&text), ..Outcome::default() })
-}
-
-fn run_programs(stage: &Programs, level: Level, turn: u64, bar: &Bar) -> Result<Outcome> {
-    let (select, start, before) = (&stage.select, Instant::now(), processor_seconds());
-    let calls: Vec<Vec<&str>> = select.iter().map(|call| call.split_whitespace().collect()).collect();
-    let (mut programs, mut files, at_once) = (vec![], vec![], stage.part.is_none());
-    if stage.planted {
-        programs = mutants::planted(&calls, at_once)?;
-    } else {
-        for words in &calls {
-            let call = Cargo::new("test").args(words);
-            let (some, made) = suites::build_all(if at_once { built_for(call, level) } else { call })?;
-            programs.extend(some);
-            files.extend(made);
-        }
-    }
-    if let Some(part) = &stage.part {
-        programs.retain_mut(|p| part(&p.package, &p.name).map(|only| p.only = only).is_some());
-    }
-    let (elapsed, processors) = (start.elapsed().as_secs_f64(), processor_seconds() - before);
-    let mut more = format!(", building {elapsed:.0} s and {processors:.0} s of processors");
-    if let Some(of) = stage.by_turns.filter(|_| stage.part.is_none()) {
-        for program in programs.iter_mut().filter(|p| p.name == of) {
-            let all = program.tests()?;
-            program.only = all.iter().filter(|name| turn::is_due_often(name, turn)).cloned().collect();
-            more += &format!(", {} of {} tests of `{of}`", program.only.len(), all.len());
-        }
-    }
-    let mut environment: Vec<(String, String)> =
-        stage.environment.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
-    let mut calls_cargo = true;
-    let args: &[&str] = match level {
-        Level::Gate => {
-            // Else the tests of C and of the command build it again, each with the features of that package alone, as --all does.
-            if let Some(built) = install::gathered(&files)? {
-                environment.push(("CHAPPE_TEST_BUILT".to_owned(), built.display().to_string()));
-                calls_cargo = false;
-            }
-            environment.push(("CHAPPE_TEST_TURN".to_owned(), turn.to_string()));
-            environment.push(("PROPTEST_RNG_SEED".to_owned(), "1".to_owned()));
-            &[]
-        }
-        Level::All => {
-            environment.push(("CHAPPE_TEST_ALL".to_owned(), "1".to_owned()));
-            &["--include-ignored"]
-        }
-    };
-    let order = |p: &Program| ALONE.iter().chain(&LONG).position(|long| *long == p.name).unwrap_or(usize::MAX);
-    programs.sort_by_key(order);
-    let (alone, rest): (Vec<Program>, Vec<Program>) =
-        programs.into_iter().partition(|p| calls_cargo && ALONE.contains(&p.name.as_str()));
-    // What selects packages and targets is told anew for each program.
-    let (mut again, mut words) = (String::new(), select[0].split_whitespace());
-    while let Some(word) = words.next() {
-        match word {
-            "--profile" | "--features" => again += &format!("{word} {} ", words.next().unwrap_or_default()),
-            _ => {}
-        }
-    }
-    let how = |lanes| How { args, environment: &environment, lanes, again: &again };
-    bar.expect(alone.len() + rest.len(), "programs");
-    // The second run begins also if the first fails: one look shows all that fails.
-    let sum = match (suites::run(&alone, &how(1), bar), suites::run(&rest, &how(stage.lanes), bar)) {
-        (Ok(mut sum), Ok(more)) => {
-            sum.add(more);
-            sum
-        }
-        (Err(one), Err(other)) => bail!("{one}\n\n{other}"),
-        (Err(e), Ok(_)) | (Ok(_), Err(e)) => return Err(e),
-    };
-    if sum.passed == 0 && stage.part.is_none() {
-        bail!("no test ran: cargo test {}", select.join("; cargo test "));
-    }
-    Ok(Outcome { tests: Some(sum.passed), left_out: sum.left_out, untested: sum.untested, more })
 }
 
 /// `cargo xtask check`: form, clippy and documentation, for before a commit. Nothing is run.
@@ -465,7 +306,7 @@ pub fn check() -> Result<()> {
 }
 
 /// What the change since a commit reaches, which a line says; `None` if there is no change.
-fn what_changed(since: Option<&str>) -> Result<Option<Rc<Reach>>> {
+fn what_changed(since: Option<&str>) -> Result<Option<Arc<Reach>>> {
     let (base, files) = changed::files(since)?;
     let base = &base[..base.len().min(10)];
     if files.is_empty() {
@@ -486,16 +327,29 @@ fn what_changed(since: Option<&str>) -> Result<Option<Rc<Reach>>> {
         reach.mutants.len(),
         if packages.is_empty() { "none".to_owned() } else { packages.join(", ") }
     );
-    Ok(Some(Rc::new(reach)))
+    Ok(Some(Arc::new(reach)))
+}
+
+fn mutants_of(which: mutants::Which) -> Stage {
+    let advice = "a planted mistake was not found, or no longer fits the source: `cargo xtask mutants NAME`";
+    Stage { name: "mutants", work: Work::Mutants(which), advice }
+}
+
+/// The gate's stages with the planted mistakes, which wait for one long search at their end: before what is built last, for the processors
+/// to have work.
+fn with_mutants(mut stages: Vec<Stage>, planted: Option<mutants::Which>) -> Vec<Stage> {
+    let at = stages.iter().position(|stage| ["sequences", "injector"].contains(&stage.name)).unwrap_or(stages.len());
+    stages.splice(at..at, planted.map(mutants_of));
+    stages
 }
 
 /// The part of a stage that is reached; `None` if it is not.
-fn reached(mut stage: Stage, reach: &Rc<Reach>) -> Option<Stage> {
+fn reached(mut stage: Stage, reach: &Arc<Reach>) -> Option<Stage> {
     if stage.name == "clients of engines" {
         return CLIENTS.iter().any(|package| reach.stages.contains(*package)).then_some(stage);
     }
     let Work::Programs(programs) = &mut stage.work else { return None };
-    let own = Rc::clone(reach);
+    let own = Arc::clone(reach);
     let part: Choice = match stage.name {
         "tests" if !reach.programs.is_empty() => Box::new(move |package, program| own.tests(package, program)),
         "crashsim" if !reach.explored.is_none() => Box::new(move |package, program| own.suites(package, program)),
@@ -538,34 +392,27 @@ pub fn test(args: &[&str]) -> Result<()> {
         "`--all` runs everything, whatever has changed: leave `--changed` out"
     );
     let mut sum = Sum { only, failures: keep_going.then(Vec::new), ..Sum::default() };
-    sum.form(level, turn)?;
-    let looks = if level == Level::All { looks() } else { vec![] };
     let stages = match &reach {
         Some(reach) => [clients()].into_iter().chain(rest(level)).filter_map(|stage| reached(stage, reach)).collect(),
         None => rest(level),
     };
-    if level == Level::All {
+    if level == Level::Gate {
+        let planted = match &reach {
+            None => Some(mutants::Which::Due(turn)),
+            Some(reach) if reach.mutants.is_empty() => None,
+            Some(reach) => Some(mutants::Which::Named(reach.mutants.clone())),
+        };
+        sum.ahead(with_mutants(stages, planted), turn, |sum| sum.form(level, turn))?;
+    } else {
+        sum.form(level, turn)?;
         sum.go("engines", "", |_| Ok(Outcome::said(engines::said())))?;
-    }
-    for stage in looks.into_iter().chain(stages) {
-        sum.stage(stage, level, turn)?;
-    }
-    if level == Level::All {
+        for stage in looks().into_iter().chain(stages) {
+            sum.stage(stage, level, turn)?;
+        }
         sum.go("guide", "what mdBook says; `mdbook serve book` shows it", |_| published::guide().map(Outcome::said))?;
         sum.go("licences", "deny.toml says what is allowed, and why", |_| published::licences().map(Outcome::said))?;
         sum.go("models", "`cargo xtask models NAME` looks at one", |_| models::check(None, true).map(Outcome::said))?;
-    }
-    let planted = match (level, &reach) {
-        (Level::All, _) => mutants::Which::All,
-        (Level::Gate, None) => mutants::Which::Due(turn),
-        (Level::Gate, Some(reach)) => mutants::Which::Named(reach.mutants.clone()),
-    };
-    if planted != mutants::Which::Named(BTreeSet::new()) {
-        sum.go(
-            "mutants",
-            "a planted mistake was not found, or no longer fits the source: `cargo xtask mutants NAME`",
-            |bar| Ok(Outcome { more: mutants::hunted(planted, bar)?, ..Outcome::default() }),
-        )?;
+        sum.stage(mutants_of(mutants::Which::All), level, turn)?;
     }
     if let Some(failures) = sum.failures.filter(|failures| !failures.is_empty()) {
         bail!(
@@ -610,32 +457,12 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_run_of_no_tests_is_a_failure() {
-        let e = call_cargo(Cargo::new("--version"), true).err().expect("it runs none").to_string();
-        assert!(e.contains("no test ran"), "{e}");
-    }
-
-    #[test]
     fn a_change_of_what_has_a_client_of_engines_is_compiled_with_one() {
-        let of = |package: &str| Rc::new(Reach { stages: [package.to_owned()].into(), ..Reach::default() });
+        let of = |package: &str| Arc::new(Reach { stages: [package.to_owned()].into(), ..Reach::default() });
         let compiled = |package| reached(clients(), &of(package)).is_some();
         assert!(CLIENTS.into_iter().all(compiled) && !compiled("chappe-rows"));
         let packages = changed::packages().unwrap();
         assert!(CLIENTS.iter().all(|name| packages.iter().any(|package| package.name == *name)));
-    }
-
-    #[test]
-    fn each_listed_long_test_program_exists() {
-        for name in ALONE.iter().chain(&LONG) {
-            let found = ["crates", "tests"].iter().any(|dir| {
-                let all = crate::run::root().join(dir);
-                fs::read_dir(all).unwrap().flatten().any(|package| {
-                    let tests = package.path().join("tests");
-                    tests.join(format!("{name}.rs")).exists() || tests.join(name).join("main.rs").exists()
-                })
-            });
-            assert!(found, "no test program is called {name}");
-        }
     }
 
     #[test]

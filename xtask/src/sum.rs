@@ -2,6 +2,7 @@
 
 use crate::show::{Bar, processor_seconds};
 use anyhow::{Result, bail};
+use std::time::Instant;
 
 /// What came of a stage.
 #[derive(Default)]
@@ -14,6 +15,8 @@ pub struct Outcome {
     pub untested: Vec<String>,
     /// What the line says behind that.
     pub more: String,
+    /// Seconds on the clock and of processors, where others work at the same time, or it has waited for its turn.
+    pub took: Option<(f64, f64)>,
 }
 
 impl Outcome {
@@ -44,18 +47,25 @@ pub struct Sum {
 }
 
 impl Sum {
+    /// Whether a stage of this name is among those asked for.
+    pub fn wants(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| name.contains(only))
+    }
+
     /// Runs a stage, if it is among those asked for, and prints its line.
     ///
     /// # Errors
     /// What failed, with what to do; none if the run keeps going.
     pub fn go(&mut self, name: &str, advice: &str, work: impl FnOnce(&Bar) -> Result<Outcome>) -> Result<()> {
-        if self.only.as_ref().is_some_and(|only| !name.contains(only)) {
+        if !self.wants(name) {
             return Ok(());
         }
         self.stages += 1;
-        let (bar, before) = (Bar::new(name), processor_seconds());
+        let (bar, before, start) = (Bar::new(name), processor_seconds(), Instant::now());
         let result = work(&bar);
-        let processors = processor_seconds() - before;
+        let own = result.as_ref().ok().and_then(|outcome| outcome.took);
+        let (seconds, processors) =
+            own.unwrap_or_else(|| (start.elapsed().as_secs_f64(), processor_seconds() - before));
         self.processors += processors;
         match result {
             Ok(outcome) => {
@@ -65,14 +75,14 @@ impl Sum {
                     String::new()
                 };
                 let tests = outcome.tests.map(|n| format!("{n} tests{left}")).unwrap_or_default();
-                bar.end("ok", processors, &format!("{tests}{}", outcome.more));
+                bar.end("ok", (seconds, processors), &format!("{tests}{}", outcome.more));
                 self.tests += outcome.tests.unwrap_or(0);
                 self.left_out += outcome.left_out;
                 self.untested.extend(outcome.untested);
                 Ok(())
             }
             Err(e) => {
-                bar.end("FAILED", processors, "");
+                bar.end("FAILED", (seconds, processors), "");
                 let failure = format!("{e:#}\n{name}: {advice}");
                 let Some(failures) = &mut self.failures else { bail!(failure) };
                 failures.push(failure);
