@@ -3,6 +3,7 @@
 //! A call is one move: what happens between a client's asking and the engine's doing is what happens before, with news that have not come
 //! yet; what happens between the doing and the answer is what happens after. An answer can be lost, the call be done later, or never.
 
+mod client;
 mod ledger;
 mod news;
 mod seen;
@@ -15,6 +16,7 @@ use chappe_remote::grant::{self, Attempt, End, Own};
 use chappe_remote::keys::{self, Object, Space, Who};
 use chappe_remote::release::{self, Release};
 use chappe_remote::view::Seen;
+use client::Gives;
 pub use seen::puts;
 use seen::{in_order, is_mutex, lacks_units, view};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -93,6 +95,7 @@ struct Client {
     /// What it may try for next, and when it has given back what it holds.
     seen: Option<Seen>,
     holds: Option<Seen>,
+    gives: Option<Gives>,
 }
 
 /// All of it.
@@ -181,6 +184,7 @@ impl World {
             over: false,
             seen: None,
             holds: None,
+            gives: None,
         };
         let clients: Vec<Client> = clients.iter().enumerate().map(client).collect();
         clients.iter().for_each(|client| engine.grant(client.lease));
@@ -377,7 +381,12 @@ impl World {
 
     fn goes(&mut self, c: usize, answered: bool) {
         let Some(txn) = self.clients[c].txn() else { return self.goes_on(c) };
+        let had = self.to_be_given(c);
         let mut answer = self.does(&txn, self.clients[c].end());
+        let gave = had - self.to_be_given(c);
+        if let Some(gives) = &mut self.clients[c].gives {
+            gives.lost -= gave;
+        }
         if !answered {
             answer = Err(EngineError::Unknown("lost".into()));
         }
@@ -401,6 +410,7 @@ impl World {
                 let held = self.engine.entries.get(&space.held(&pool, index));
                 match held.map(|entry| entry.modified) {
                     Some(token) => {
+                        client.gives = Some(Gives { pool: pool.clone(), token, lost: 1, doubts: false });
                         let own = Own { pool, token, end: End::Left };
                         client.doing = Doing::Releasing(Release::new(space, own, vec![index], true));
                     }
@@ -456,7 +466,9 @@ impl World {
                 } else {
                     let object = view(&self.engine, &pool).object;
                     let end = object.map_or(End::Left, |object| End::of(object.what, true));
-                    let own = Own { pool, token: grant.token, end };
+                    let (lost, token) = (grant.indices.len(), grant.token);
+                    client.gives = Some(Gives { pool: pool.clone(), token, lost, doubts: false });
+                    let own = Own { pool, token, end };
                     Doing::Releasing(Release::new(space, own, grant.indices.clone(), client.attempts % 2 == 0))
                 };
             }
@@ -465,6 +477,12 @@ impl World {
                 if let release::Step::Done(lost) = release.step() {
                     let certain = client.certain && !self.forced && !(lost.is_err() && self.was_full);
                     assert!(!certain || lost == Ok(vec![]), "client {c} lost {lost:?} within its deadline");
+                    let gives = client.gives.take().expect("it gives something back");
+                    let told = lost.as_ref().is_ok_and(|lost| lost.len() == gives.lost);
+                    assert!(
+                        gives.doubts || lost.is_err() || told,
+                        "client {c} is told that {lost:?} were lost: {gives:?}"
+                    );
                     client.seen = client.holds.take().and_then(|seen| release.freed(seen));
                     client.next_act();
                     if lost.is_err() {
@@ -639,52 +657,5 @@ impl World {
         };
         let left: Vec<&String> = self.engine.entries.keys().filter(|key| !waits(key)).collect();
         assert!(left.is_empty(), "left behind: {left:?}");
-    }
-}
-
-impl Client {
-    fn is_busy(&self) -> bool {
-        !self.acts.is_empty() && (self.doing != Doing::Next || self.attempts > 0)
-    }
-
-    fn next_act(&mut self) {
-        self.acts.pop_front();
-        (self.doing, self.watch) = (Doing::Next, None);
-    }
-
-    /// How what it holds is left by what it does.
-    fn end(&self) -> End {
-        let finishes = matches!((&self.doing, self.acts.front()), (Doing::Releasing(_), Some(Act::Hold(..))));
-        if finishes { End::Finished } else { End::Left }
-    }
-
-    /// The call that it makes next, if it makes one.
-    fn txn(&mut self) -> Option<Txn> {
-        match &mut self.doing {
-            Doing::Acquiring(machine) => match machine.step() {
-                Step::Call(txn) => Some(txn),
-                _ => None,
-            },
-            Doing::Releasing(release) => match release.step() {
-                release::Step::Call(txn) | release::Step::Glance(txn) => Some(txn),
-                release::Step::Done(_) => None,
-            },
-            Doing::Adding(add) => match add.step() {
-                add::Step::Call(txn) => Some(txn),
-                add::Step::Done(_) => None,
-            },
-            Doing::Forgetting(txn) => Some(txn.clone()),
-            _ => None,
-        }
-    }
-
-    fn told(&mut self, answer: &Result<chappe_remote::engine::TxnReply, EngineError>) {
-        match &mut self.doing {
-            Doing::Acquiring(machine) => machine.answered(answer),
-            Doing::Releasing(release) => release.answered(answer),
-            Doing::Adding(add) => add.answered(answer),
-            Doing::Forgetting(_) if !matches!(answer, Err(EngineError::Unknown(_))) => self.next_act(),
-            _ => {}
-        }
     }
 }

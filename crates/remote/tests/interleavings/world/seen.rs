@@ -27,6 +27,16 @@ pub fn puts(txn: &Txn) -> bool {
     txn.then.iter().chain(&txn.otherwise).any(|op| matches!(op, Op::Put { .. }))
 }
 
+/// Whether a transaction changes nothing.
+pub fn reads(txn: &Txn) -> bool {
+    let reads = |op: &Op| match op {
+        Op::Get(_) | Op::First(_) | Op::Names(_) => true,
+        Op::Put { .. } | Op::Delete(_) => false,
+        Op::Txn(within) => reads(within),
+    };
+    txn.then.iter().chain(&txn.otherwise).all(reads)
+}
+
 /// All keys that a view knows of.
 pub fn keys_of(view: &View, pool: &str) -> Vec<String> {
     let held = view.held.keys().map(|index| space().held(pool, *index));
