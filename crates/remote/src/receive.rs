@@ -404,57 +404,72 @@ impl Receiver {
             At::Shut(why) => {
                 let reads = if reply.held { reply.replies.get(1..) } else { reply.replies.get(..) };
                 if self.reads_all(reads.unwrap_or_default(), reply.revision) {
-                    self.shut(why);
+                    self.shut(why, false);
                 }
             }
-            At::Abandon(why) => (self.own, self.at) = (None, At::Done(Outcome::Refused(why.clone()))),
+            // A claim that may come still acknowledges the one that is deleted.
+            At::Abandon(why) => {
+                self.unsure &= !reply.held;
+                (self.own, self.at) = (None, At::Done(Outcome::Refused(why)));
+            }
             At::Got(_) | At::Wait(_) | At::Done(_) => {}
         }
     }
 
     /// Whether an engine without room did what it was asked.
     fn was_done(&mut self, reply: &TxnReply, why: String) {
+        let before = self.known.as_ref().map(|known| known.head.1);
         if !self.reads_all(&reply.replies, reply.revision) {
             return;
         }
         let Some(known) = &self.known else { return };
         let number = self.number;
         let now = known.claims.iter().find(|(_, claim, _)| claim.id == self.by.id && claim.number == number);
+        let last = self.own.filter(|own| known.has(*own));
         match (&self.at, now) {
             (At::Claim(span), Some((_, _, token))) => {
                 let (span, token) = (*span, *token);
                 (self.own, self.at) = (Some((span, token)), At::Read(span, token));
             }
-            (At::Acknowledge, None) => {
+            (At::Acknowledge, _) if last.is_none() => {
                 (self.own, self.doubtful) = (None, true);
                 self.choose();
             }
-            // The next one is told, too.
-            (At::Tell, _) => self.at = At::Done(Outcome::End { died: true }),
-            (At::Leave(_), None) => self.at = At::Done(Outcome::Left),
-            (At::Shut(why), _) => self.shut(why.clone()),
-            (At::Leave(_), Some(_)) => self.at = At::Abandon(why),
+            (At::Tell, _) => {
+                self.choose();
+                if self.at == At::Tell {
+                    // The next one is told, too.
+                    self.at = At::Done(Outcome::End { died: true });
+                }
+            }
+            (At::Leave(_), _) if last.is_none() => self.at = At::Done(Outcome::Left),
+            // A claim that compares the head which was known may come, if that is the head still: nothing was written against it.
+            (At::Shut(why), _) => {
+                let (why, may_come) = (why.clone(), before == Some(known.head.1));
+                self.shut(why, may_come);
+            }
+            (At::Leave(_), _) => self.at = At::Abandon(why),
             _ => self.at = At::Done(Outcome::Refused(why)),
         }
     }
 
-    /// It is read what it has.
-    fn shut(&mut self, why: String) {
+    /// It is read what it has; a claim `may_come` still.
+    fn shut(&mut self, why: String, may_come: bool) {
         let Some(known) = &self.known else { return };
+        self.unsure &= may_come;
         let mut claims = known.claims.iter().filter(|(_, claim, _)| claim.id == self.by.id);
         // All of it comes again that nobody was given; with what was before it its user has finished.
         self.at = match claims.next() {
             Some((from, claim, token)) => {
                 let of_the_last = claim.number == self.number;
                 self.own = Some((Span { from: *from, to: claim.to, again: true }, *token));
-                if of_the_last { At::Abandon(why) } else { At::Leave(None) }
+                if of_the_last || self.unsure { At::Abandon(why) } else { At::Leave(None) }
             }
             None => {
                 self.own = None;
                 At::Done(Outcome::Refused(why))
             }
         };
-        self.unsure = false;
     }
 
     fn claimed(&mut self, span: Span, reply: &TxnReply) {
@@ -471,11 +486,9 @@ impl Receiver {
     fn refused(&mut self, span: Span, number: u64) {
         let Some(known) = &self.known else { return };
         let now = known.claims.iter().find(|(_, claim, _)| claim.id == self.by.id && claim.number == number);
-        let last =
-            |(own, token): (Span, Revision)| known.claims.iter().any(|(from, _, at)| (*from, *at) == (own.from, token));
         match now {
             Some((_, _, token)) => (self.own, self.at) = (Some((span, *token)), At::Read(span, *token)),
-            None if self.own.is_none_or(last) => self.choose(),
+            None if self.own.is_none_or(|own| known.has(own)) => self.choose(),
             None => self.at = At::Done(Outcome::Lost),
         }
     }
@@ -553,6 +566,11 @@ impl Receiver {
 }
 
 impl Known {
+    /// Whether this claim is there.
+    fn has(&self, (own, token): (Span, Revision)) -> bool {
+        self.claims.iter().any(|(from, _, at)| (*from, *at) == (own.from, token))
+    }
+
     /// Pages whose receiver has lost them.
     fn orphans(&self) -> Option<Span> {
         let covered = |page: u64| self.claims.iter().any(|(from, claim, _)| (*from..claim.to).contains(&page));

@@ -6,7 +6,8 @@
 //!                         |                 | +---- the tube is full ---> wait for what is freed
 //!                         +--- close -----> leave -------------------> end (the same, with the tail that has moved)
 //!                                             +-- the engine is full: abandon ---> end
-//!   open --- no answer, close ---> shut --- never done ---> end; done ---> leave
+//!   open, abandon --- no answer, close ---> shut --- never done ---> end; done ---> leave
+//!                                             +-- the engine is full: asked again later
 //! ```
 //!
 //! | a sender dies, or its lease ends | |
@@ -22,7 +23,8 @@
 //! - **S3** It compares that the pages which are `pages` before its last are acknowledged: no more than that are in the tube.
 //! - **S4** One that is told why it cannot go on has its key still, and [`Sender::close`] leaves then, too: no key outlives the handle under a lease that
 //!   goes on. One whose opening was not answered writes the tail as it is: then that was done, or never is.
-//! - **S5** An engine without room does not count it as closed, but deletes: its key goes, and receivers are told of a death.
+//! - **S5** An engine without room does not count it as closed, but deletes: its key goes, and receivers are told of a death. What was never answered may
+//!   come after that: it has not left until the tail has moved.
 //! - **S6** One that is given up before its user was done leaves in the same way, and is not counted as closed.
 //!
 //! A tube is for few senders: of several that send at once one goes on, and the others ask again with the tail that they were told.
@@ -308,7 +310,7 @@ impl Sender {
             At::Shut | At::Leave if reply.held && self.full.is_none() && self.known.is_some() => {
                 self.at = At::Done(Outcome::Closed);
             }
-            At::Abandon(outcome) => (self.opened, self.unsure, self.at) = (false, false, At::Done(outcome.clone())),
+            At::Abandon(outcome) => (self.opened, self.at) = (false, At::Done(outcome.clone())),
             At::Look | At::Open | At::Put | At::Shut | At::Leave => self.read(reply),
             At::Ready | At::Full(_) | At::Done(_) => {}
         }
@@ -374,7 +376,13 @@ impl Sender {
         let full = self.full.take();
         if self.at == At::Shut {
             self.opened = own.is_some();
-            self.at = if self.opened { At::Leave } else { At::Done(Outcome::Closed) };
+            // What compares the tail that was known may come, if that is the tail still: a full engine has written nothing against it.
+            self.unsure &= full.is_some() && before.is_some_and(|before| before.tail.1 == tail.1);
+            self.at = match full {
+                _ if self.opened => At::Leave,
+                Some(why) if self.unsure => At::Done(Outcome::Refused(why)),
+                _ => At::Done(Outcome::Closed),
+            };
             return;
         }
         if self.at == At::Leave {

@@ -60,6 +60,8 @@ struct Client {
     asked: bool,
     /// How the tail was when a receiver came, and whether something else was there.
     came: Option<(Tail, bool)>,
+    /// Nothing goes wrong with it.
+    spared: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -134,7 +136,8 @@ impl Tubes {
                 None => Machine::Receives(Receiver::new(space(), by, TUBE.into(), false)),
             };
             let (killed, certain, over, watch, has) = (false, true, false, None, BTreeSet::new());
-            Client { machine, lease, killed, certain, over, watch, has, leaves: false, asked: false, came: None }
+            let (leaves, asked, came, spared) = (false, false, None, false);
+            Client { machine, lease, killed, certain, over, watch, has, leaves, asked, came, spared }
         };
         let groups = senders.iter().map(|groups| Some(*groups)).chain((0..receivers).map(|_| None));
         let clients: Vec<Client> = groups.enumerate().map(|(at, groups)| client(at, groups)).collect();
@@ -177,6 +180,9 @@ impl Tubes {
                     }
                 }
                 _ => all.push(Move::Goes(c)),
+            }
+            if client.spared {
+                continue;
             }
             if client.txn().is_some() && faults.lost > 0 {
                 all.push(Move::GoesUnanswered(c));
@@ -639,6 +645,15 @@ fn an_engine_without_room_says_so_and_has_done_it_or_not() {
 }
 
 #[test]
+fn an_end_that_leaves_a_full_engine_keeps_out_what_may_come_late() {
+    search(Tubes::new(2, &[&[1]], 0, Faults { full: 3, late: 1, ..NONE }));
+    search(Tubes::new(2, &[&[1]], 1, Faults { full: 2, late: 1, ..NONE }));
+    let mut tubes = Tubes::new(2, &[&[1, 1]], 1, Faults { full: 2, late: 1, ..NONE });
+    tubes.clients[0].spared = true;
+    search(tubes);
+}
+
+#[test]
 fn one_that_is_refused_or_finds_the_tube_sealed_leaves_no_key_under_its_lease() {
     let scenes = [
         (1, &[1, 1][..], Faults { seals: 1, ..NONE }),
@@ -664,6 +679,7 @@ fn tubes_in_which_more_goes_wrong() {
         Faults { seals: 1, lost: 1, ..NONE },
         Faults { refuses: 1, lost: 1, ..NONE },
         Faults { full: 1, lost: 1, ..NONE },
+        Faults { full: 3, late: 1, ..NONE },
     ] {
         search(Tubes::new(2, &[&[1], &[1]], 1, faults));
         search(Tubes::new(1, &[&[1, 1]], 2, faults));
