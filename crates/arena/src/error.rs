@@ -180,9 +180,7 @@ pub enum ArenaError {
         first: String,
     },
     /// The file system of the directory has too little of something, or the process may not use so much.
-    #[error(
-        "no room for arena `{name}`: {bytes} bytes needed in {dir}; {missing}, or make a smaller one first (`chappe arena create {name}` with --members, --objects, --cells or --data)"
-    )]
+    #[error("no room for arena `{name}`: {bytes} bytes needed in {dir}; {missing}")]
     NoSpace {
         /// The arena.
         name: String,

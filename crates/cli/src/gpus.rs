@@ -5,11 +5,16 @@
 //! lose their protection. Where the GPU has fallen off, its users remove it by `chappe rm --force`: then waiters of several pools go on with the others.
 
 use crate::args::Gpus;
+use crate::ended::TIMED_OUT;
 use crate::said::{Failure, complain, failed, write};
+use crate::within;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use chappe::{Arena, ObjectState, Pool, PoolError};
 use serde_json::json;
-use std::process::Command;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// What the driver calls a GPU, and a part of one: its name begins so.
 const BEGINNINGS: [&str; 2] = ["GPU-", "MIG-"];
@@ -34,9 +39,9 @@ struct Listed {
 /// Prints the names, and makes and removes pools.
 ///
 /// # Errors
-/// No tool answers; there is no GPU to use; a pool cannot be made.
+/// No tool answers; there is no GPU to use; a pool cannot be made. With status 124: all GPUs are in use just now.
 pub fn run(a: &Gpus, json: bool) -> Result<u8, Failure> {
-    let Listed { gpus, complaints } = ask().map_err(failed)?;
+    let Listed { gpus, complaints } = ask(a.timeout).map_err(failed)?;
     for text in complaints {
         complain(json, &text);
     }
@@ -59,7 +64,7 @@ pub fn run(a: &Gpus, json: bool) -> Result<u8, Failure> {
             ),
         );
     }
-    let used = if a.idle { used().map_err(failed)? } else { Vec::new() };
+    let used = if a.idle { used(a.timeout).map_err(failed)? } else { Vec::new() };
     // What computes on a GPU whose permit is taken is the job that has it.
     let passed_over = |gpu: &Gpu, pool: &Pool| used.contains(&gpu.part_of) && pool.available() > 0;
     let (over, free): (Vec<_>, Vec<_>) = gpus.iter().zip(&pools).partition(|(gpu, pool)| passed_over(gpu, pool));
@@ -75,9 +80,11 @@ pub fn run(a: &Gpus, json: bool) -> Result<u8, Failure> {
     match (free.is_empty(), over.len()) {
         (false, _) => Ok(0),
         (true, 0) => Err(failed(anyhow!("there is no GPU on this machine that its driver can use"))),
-        (true, n) => Err(failed(anyhow!(
-            "programs without a permit compute on all {n} GPUs: try again later, or leave out --idle"
-        ))),
+        (true, n) => {
+            let why =
+                anyhow!("programs without a permit compute on all {n} GPUs: try again later, or leave out --idle");
+            Err(Failure { status: TIMED_OUT, why })
+        }
     }
 }
 
@@ -115,11 +122,11 @@ fn fallen_off(gpus: &[Gpu]) -> Result<(Vec<String>, Vec<(String, String)>)> {
 }
 
 /// Asks the first tool that is there.
-fn ask() -> Result<Listed> {
-    if let Some(said) = tool("nvidia-smi", &["-L"])? {
+fn ask(most: Duration) -> Result<Listed> {
+    if let Some(said) = tool("nvidia-smi", &["-L"], most)? {
         return nvidia(&said);
     }
-    if let Some(said) = tool("rocm-smi", &["--showuniqueid"])? {
+    if let Some(said) = tool("rocm-smi", &["--showuniqueid"], most)? {
         return rocm(&said);
     }
     let Ok(directories) = std::fs::read_dir(PROC) else {
@@ -141,17 +148,50 @@ struct Said {
     is_well: bool,
 }
 
-/// Runs a tool; None: there is no such tool.
-fn tool(name: &'static str, args: &[&str]) -> Result<Option<Said>> {
-    let ran = match Command::new(name).args(args).output() {
+/// Runs a tool, for at most so long; None: there is no such tool.
+fn tool(name: &'static str, args: &[&str], most: Duration) -> Result<Option<Said>> {
+    let mut command = Command::new(name);
+    let mut ran = match command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         ran => ran.with_context(|| format!("cannot run {name}"))?,
     };
-    let [out, err] = [ran.stdout, ran.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    Ok(Some(Said { name, out, err, is_well: ran.status.success() }))
+    let (tell, told) = channel();
+    let (mut out, mut err) = (ran.stdout.take().expect("a pipe"), ran.stderr.take().expect("a pipe"));
+    within::thread(name, move || {
+        let complaint = within::thread(name, move || all_of(&mut err));
+        let out = all_of(&mut out);
+        // Nobody may wait for it any more.
+        let _ = tell.send(complaint.map(|thread| (out, thread.join().unwrap_or_default())));
+    })?;
+    let Ok(said) = told.recv_timeout(most) else {
+        // One that waits inside of the driver does not end by that: nobody waits for it.
+        let _ = ran.kill();
+        bail!(
+            "{name} has not answered within {most:?}, and no pool is changed: the driver may hang (`dmesg` shows what it says of itself); \
+             --timeout gives it longer"
+        )
+    };
+    let (out, err) = said?;
+    Ok(Some(Said { name, out, err, is_well: ran.wait()?.success() }))
+}
+
+/// What comes to the end, as text.
+fn all_of(pipe: &mut impl Read) -> String {
+    let mut all = Vec::new();
+    // What came before an error is what it said.
+    let _ = pipe.read_to_end(&mut all);
+    String::from_utf8_lossy(&all).into_owned()
 }
 
 impl Said {
+    /// What it wrote.
+    fn words(&self) -> String {
+        match format!("{}{}", self.out, self.err).trim() {
+            "" => "it says nothing".into(),
+            words => words.into(),
+        }
+    }
+
     /// Where it names no GPU: whether there is none, or it has failed.
     fn listed(&self, gpus: Vec<Gpu>, complaints: Vec<String>) -> Result<Listed> {
         let none = self.out.contains("No devices were found") || !complaints.is_empty();
@@ -159,7 +199,7 @@ impl Said {
             self.is_well || none || !gpus.is_empty(),
             "{} failed, and no pool is changed: {}",
             self.name,
-            format!("{}{}", self.out, self.err).trim()
+            self.words()
         );
         Ok(Listed { gpus, complaints: complaints.iter().map(|line| format!("{}: {line}", self.name)).collect() })
     }
@@ -205,14 +245,10 @@ fn of_information(text: &str) -> Option<Gpu> {
 }
 
 /// The GPUs on which some program computes.
-fn used() -> Result<Vec<String>> {
-    let said = tool("nvidia-smi", &["--query-compute-apps=gpu_uuid", "--format=csv,noheader"])?;
+fn used(most: Duration) -> Result<Vec<String>> {
+    let said = tool("nvidia-smi", &["--query-compute-apps=gpu_uuid", "--format=csv,noheader"], most)?;
     let said = said.context("--idle asks nvidia-smi which GPUs are in use, and it is not there")?;
-    ensure!(
-        said.is_well,
-        "nvidia-smi does not say which GPUs are in use: {}",
-        format!("{}{}", said.out, said.err).trim()
-    );
+    ensure!(said.is_well, "nvidia-smi does not say which GPUs are in use: {}", said.words());
     Ok(said.out.lines().map(|line| line.trim().to_owned()).collect())
 }
 

@@ -61,6 +61,7 @@ mod tube;
 mod under;
 mod within;
 
+use anyhow::anyhow;
 use args::{ArenaCommand, Cli, Command, PoolCommand};
 use said::{Failure, all_done, done, failed, print, tell, tell_failure, unwritten, write};
 use std::process::ExitCode;
@@ -155,7 +156,10 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Jobserver(a) => return jobserver::run(&a, json, file_size),
         Command::Run(a) => return Err(preload::run(&a, file_size)),
         Command::Pipe(a) => return pipe::run(&a, json, file_size),
-        Command::Doctor { .. } => {
+        Command::Doctor { engine } => {
+            let all = "it looks at all arenas, or by @REMOTE at an engine";
+            engine
+                .map_or(Ok(()), |name| Err(failed(anyhow!("`chappe doctor` takes no name such as `{name}`: {all}"))))?;
             chappe::Arena::sweep_families();
             return print(health::doctor(json));
         }

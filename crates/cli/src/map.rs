@@ -2,14 +2,14 @@
 
 use crate::args::MapCommand;
 use crate::ended::TIMED_OUT;
-use crate::said::{Failure, all_done, failed, stdout_is_there, wanted, write};
+use crate::said::{Failure, all_done, failed, stdin_is_there, stdout_is_there, tell, wanted, write};
 use crate::{look, names, time};
 use anyhow::{Context, anyhow};
 use chappe::map::Event;
 use chappe::{Map, MapError, MapOptions, ObjectError};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
@@ -29,8 +29,9 @@ pub fn run(command: &MapCommand, json: bool) -> Result<u8, Failure> {
             all_done(names::each(names, |name| create(name, *entries, *key_size, *value_size, *ordered)), json)?;
             Ok(0)
         }
-        MapCommand::Put { name, key, value, new, expected } => {
-            put(name, key, value.as_deref(), *new, expected.as_deref(), json)
+        MapCommand::Put { name, key, value, raw, new, expected } => {
+            let value = value.as_deref().map(OsStrExt::as_bytes);
+            put(name, key, value, *raw, *new, expected.as_deref(), json)
         }
         MapCommand::Get { name, key, raw } => get(name, key, *raw, json),
         MapCommand::Ls { name } => list(name, json),
@@ -109,15 +110,16 @@ fn line(text: &str) -> Result<(), Failure> {
 fn put(
     name: &str,
     key: &OsStr,
-    value: Option<&OsStr>,
+    value: Option<&[u8]>,
+    raw: bool,
     new: bool,
     expected: Option<&OsStr>,
     json: bool,
 ) -> Result<u8, Failure> {
     let map = open(name)?;
     let value = match value {
-        Some(value) => value.as_bytes().to_vec(),
-        None => read(map.options().value).map_err(failed)?,
+        Some(value) => value.to_vec(),
+        None => read(map.options().value, raw).map_err(failed)?,
     };
     let key = key.as_bytes();
     let (old, done) = if new || expected.is_some() {
@@ -135,10 +137,17 @@ fn put(
     Ok(if done { 0 } else { NOT_SO })
 }
 
-/// What comes on stdin, which is a little more than the most at most.
-fn read(most: u32) -> anyhow::Result<Vec<u8>> {
+/// What comes on stdin, which is a little more than the most at most. A line is read as its text: `get` ends it with a newline again.
+fn read(most: u32, raw: bool) -> anyhow::Result<Vec<u8>> {
+    stdin_is_there()?;
+    if std::io::stdin().is_terminal() {
+        tell("chappe: the value is read from the terminal, up to Ctrl-D");
+    }
     let mut value = Vec::new();
-    std::io::stdin().take(u64::from(most) + 1).read_to_end(&mut value).context("cannot read the value from stdin")?;
+    std::io::stdin().take(u64::from(most) + 2).read_to_end(&mut value).context("cannot read the value from stdin")?;
+    if !raw {
+        value.pop_if(|last| *last == b'\n');
+    }
     Ok(value)
 }
 

@@ -99,6 +99,7 @@ pub fn write(text: &[u8]) -> Result<(), Failure> {
 
 /// The same, for a command that goes on to write: `false` if the reader has seen enough, so that the command ends.
 pub fn wanted(text: &[u8]) -> Result<bool, Failure> {
+    stdout_is_there().map_err(failed)?;
     let mut out = std::io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(unwritten(&e)),

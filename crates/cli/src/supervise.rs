@@ -12,8 +12,10 @@
 //! - While chappe lives, descendants whose parents die become its children (subreaper), so that none is lost from sight.
 
 use crate::job::Job;
+use crate::said::tell;
 use crate::signals::{self, Set};
 use crate::terminal::{self, Terminal};
+use crate::time;
 use std::time::{Duration, Instant};
 
 /// How a job ended.
@@ -87,7 +89,7 @@ impl Watch {
         grace: Option<Duration>,
         mut beside: Option<&mut dyn Beside>,
     ) -> Ended {
-        let mut end_at: Option<Instant> = None;
+        let (mut end_at, mut is_told) = (None::<Instant>, false);
         let ended = loop {
             match reap(job.pid) {
                 Some(News::Ended(how)) => break how,
@@ -99,6 +101,12 @@ impl Watch {
             }
             let left = end_at.map(|at| at.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
+                if let Some(grace) = grace.map(time::show).filter(|_| !is_told) {
+                    is_told = true;
+                    tell(format_args!(
+                        "chappe: the job has not ended within {grace} (--grace) of the signal: it is killed"
+                    ));
+                }
                 job.signal(libc::SIGKILL);
                 // What was forked during the look for the job's processes is found the next time.
                 end_at = Some(Instant::now() + Duration::from_secs(1));

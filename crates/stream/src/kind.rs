@@ -425,9 +425,10 @@ impl<'a> Call<'a> {
     pub fn no_input(&self) -> Result<(), Wrong> {
         match self.inputs {
             [] => Ok(()),
-            [first, ..] => {
-                Err(Wrong::new(format!("`{}` is a source: nothing leads to it, and {first} does", self.written.kind)))
-            }
+            [first, ..] => Err(Wrong::new(format!(
+                "`{}` is a source, which takes no input, and {first} leads into it: a source begins a line of its own",
+                self.written.kind
+            ))),
         }
     }
 

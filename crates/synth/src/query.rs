@@ -59,7 +59,7 @@ pub struct Mentions {
 #[non_exhaustive]
 pub enum BindError {
     /// A parameter that was given no value.
-    #[error("parameter `${0}` has no value: give it one, {1}")]
+    #[error("parameter `${0}` has no value: it needs one of type {1} (`--param {0}=VALUE`)")]
     Missing(String, Kind),
     /// A parameter that the query does not have.
     #[error("the query has no parameter `${0}`")]

@@ -104,6 +104,9 @@ impl Map {
         let no_room = |what: &str, e: io::Error| match room::missing(dir.path(), &e) {
             Some(missing) => {
                 let dir = dir.path().display().to_string();
+                let missing = format!(
+                    "{missing}, or make a smaller one first (`chappe arena create {name}` with --members, --objects, --cells or --data)"
+                );
                 ArenaError::NoSpace { name: name.into(), bytes: needed, dir, missing }
             }
             None => io_at(what, &path, e),

@@ -258,7 +258,9 @@ impl Map {
         let dir = self.directory().unwrap_or(Path::new(""));
         match room::missing(dir, &e) {
             Some(missing) => {
-                ArenaError::NoSpace { name: self.name().into(), bytes, dir: dir.display().to_string(), missing }
+                let name = self.name();
+                let missing = format!("{missing}, or remove objects that nobody needs (`chappe ls {name}` shows them)");
+                ArenaError::NoSpace { name: name.into(), bytes, dir: dir.display().to_string(), missing }
             }
             None => ArenaError::Io { what: format!("cannot have more memory for arena `{}`", self.name()), source: e },
         }

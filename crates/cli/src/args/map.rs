@@ -47,8 +47,11 @@ pub enum MapCommand {
         name: String,
         /// The key
         key: OsString,
-        /// The value; without it, what comes on stdin
+        /// The value; without it, what comes on stdin, but for the newline at its end
         value: Option<OsString>,
+        /// Keep the newline at the end of stdin
+        #[arg(long, short, conflicts_with = "value")]
+        raw: bool,
         /// Only if the key is not there yet
         #[arg(long, conflicts_with = "expected")]
         new: bool,

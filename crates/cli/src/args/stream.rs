@@ -16,9 +16,12 @@ pub struct Send {
     /// Each record has all the bytes that the tube's can have; an error if the last one has fewer
     #[arg(long, short)]
     pub records: bool,
-    /// Go on when there is no receiver: one may come. To a broadcast tube: do not wait for the first one either
+    /// Send a stream, too, on when its receivers have gone: another may come. To a broadcast tube: do not wait for the first one either
     #[arg(long, short)]
     pub follow: bool,
+    /// End records, too, with status 1 when the last receiver has gone, as the writer of a pipe does
+    #[arg(long, conflicts_with = "follow")]
+    pub pipe: bool,
     /// Wait at most this long for room for each record, and for the first receiver of a broadcast tube (500ms, 30s, 5m, 1h, or seconds), then exit with 124
     #[arg(long, value_name = "DURATION", value_parser = parse)]
     pub timeout: Option<Duration>,
@@ -33,8 +36,11 @@ Exit status: 0 all of it was sent; 1 not all of it; 124 there was no room in tim
 
 /// The end of its help.
 pub const SEND_END: &str = "\
-Without --lines and --records stdin is a stream: it goes in records of the
-tube's size, the last one shorter, and `chappe recv` puts it together.
+With --lines, --records and --format, and to a tube with a schema, each record
+is for one receiver: receivers come and go, and while there is none `send` fills
+the tube and then waits for room. Without them stdin is a stream: it goes in
+records of the tube's size, the last one shorter, and `chappe recv` puts it
+together. A stream ends with status 1 when a receiver came and the last has gone.
 
 Exit status:
   0    all of it was sent

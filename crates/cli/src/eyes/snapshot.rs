@@ -23,6 +23,13 @@ pub struct Seen {
     pub rates: Rates,
 }
 
+impl Seen {
+    /// Whether its kind has rates.
+    pub fn has_rates(&self) -> bool {
+        matches!(self.info.state, ObjectState::Tube(_) | ObjectState::Pool(_) | ObjectState::Broadcast(_))
+    }
+}
+
 /// What goes on at an object, a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! NUMBER may be a duration (`30s`), which is seconds. A comparison of an object that is not there is false. With `for`, a comparison holds
-//! once it has been true at each look for so long. The command runs each time that the expression becomes true.
+//! once it has been true at each look for so long. The command runs each time that the expression becomes true. What can make no
+//! comparison true as things are (no such object, a figure that its kind does not have) is said once, and waited for: it may come.
 
-use super::figures::{self, ALL, Figure};
+use super::figures::{self, ALL, Figure, Sort};
 use super::snapshot::Snapshot;
 use crate::args::watch::Watch;
 use crate::said::{Failure, complain};
@@ -26,6 +27,8 @@ struct Compare {
     number: f64,
     lasting: Duration,
     since: Option<Instant>,
+    /// What it lacks was said.
+    is_said: bool,
 }
 
 /// An expression: one of these must have all comparisons true.
@@ -96,6 +99,11 @@ impl Expr {
         any
     }
 
+    /// What comparisons lack, each told once.
+    fn lacks(&mut self, snapshot: &Snapshot) -> Vec<String> {
+        self.0.iter_mut().flatten().filter_map(|one| one.lacks(snapshot)).collect()
+    }
+
     /// The only arena that it speaks of, if it is one.
     fn arena(&self) -> Option<String> {
         let mut names = self.0.iter().flatten().map(|c| crate::look::split(&c.object).0.to_owned());
@@ -126,7 +134,7 @@ impl Compare {
             }
         };
         ensure!(number.is_finite(), "`{number}` is not a number to compare with");
-        Ok(Compare { object: object.to_owned(), figure, holds, number, lasting, since: None })
+        Ok(Compare { object: object.to_owned(), figure, holds, number, lasting, since: None, is_said: false })
     }
 
     fn holds(&mut self, snapshot: &Snapshot) -> bool {
@@ -137,6 +145,21 @@ impl Compare {
         }
         let since = *self.since.get_or_insert(snapshot.at);
         snapshot.at.duration_since(since) >= self.lasting
+    }
+
+    fn lacks(&mut self, snapshot: &Snapshot) -> Option<String> {
+        let Compare { object, figure, .. } = self;
+        let why = match snapshot.objects.iter().find(|o| o.name == *object) {
+            None => format!("there is no object `{object}` now: this waits until there is"),
+            // The first look has no rates.
+            Some(o) if (figure.of)(o).is_none() && (figure.sort != Sort::Rate || !o.has_rates()) => {
+                let (figure, all) = (figure.name, ALL.iter().filter(|f| (f.of)(o).is_some()));
+                let all = all.map(|f| f.name).collect::<Vec<_>>().join(", ");
+                format!("`{object}` has no figure `{figure}`, so the comparison stays false; it has {all}")
+            }
+            Some(_) => return None,
+        };
+        (!std::mem::replace(&mut self.is_said, true)).then_some(why)
     }
 }
 
@@ -164,6 +187,7 @@ pub fn run(a: &Watch, json: bool) -> Result<u8, Failure> {
             }
         };
         let holds = now.as_ref().is_some_and(|now| expr.holds(now));
+        now.iter().flat_map(|now| expr.lacks(now)).for_each(|text| complain(json, &text));
         if holds && !held {
             let status = command(a)?;
             if a.once {

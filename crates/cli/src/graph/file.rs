@@ -5,7 +5,7 @@ use anyhow::anyhow;
 use chappe::stream::{Graph, Options, Report};
 use serde_json::json;
 use std::fmt::Write;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 /// The summary at the end: with `quiet` only what was lost.
@@ -27,7 +27,13 @@ pub fn text_of(file: &Path) -> Result<String, Failure> {
     text.map_err(|e| {
         let is_text = file.as_os_str().as_encoded_bytes().contains(&b'|');
         let hint = if is_text { "; a graph's text itself is read from stdin if FILE is `-`" } else { "" };
-        failed(anyhow!("cannot read {}: {e}{hint}", file.display()))
+        match e.kind() {
+            ErrorKind::InvalidData => failed(anyhow!(
+                "{} is no text: a graph is lines of text in UTF-8; data are read by a stage of it (`file \"PATH\"`)",
+                file.display()
+            )),
+            _ => failed(anyhow!("cannot read {}: {e}{hint}", file.display())),
+        }
     })
 }
 

@@ -34,9 +34,21 @@ pub struct Passed {
     pub some: bool,
     began: Instant,
     pub bar: Option<ProgressBar>,
+    /// The terminal has been told that nobody receives.
+    is_told: bool,
 }
 
 impl Passed {
+    /// The tube is full, and nobody receives. A terminal is told, once.
+    pub fn waits_alone(&mut self, name: &str) {
+        if let (Some(bar), false) = (&self.bar, self.is_told) {
+            self.is_told = true;
+            bar.println(format!(
+                "chappe: `{name}` is full, and nobody receives from it: this waits (`chappe recv {name}` takes what is there)"
+            ));
+        }
+    }
+
     /// A sender of this tube has not ended well. With `--follow` that is reported at once.
     pub fn sender_died(&mut self, name: &str, a: &Recv) {
         if a.follow {
@@ -48,7 +60,17 @@ impl Passed {
     /// On a terminal, with a bar; of so many bytes, if that is known.
     pub fn new(json: bool, bytes: Option<u64>) -> Passed {
         let bar = (!json && stderr().is_terminal()).then(|| progress::bar(bytes));
-        Passed { records: 0, bytes: 0, again: 0, lost: 0, died: None, some: false, began: Instant::now(), bar }
+        Passed {
+            records: 0,
+            bytes: 0,
+            again: 0,
+            lost: 0,
+            died: None,
+            some: false,
+            began: Instant::now(),
+            bar,
+            is_told: false,
+        }
     }
 
     pub fn add(&mut self, bytes: usize) {

@@ -1,4 +1,8 @@
 //! `chappe send`: from a pipe into a tube.
+//!
+//! What happens when no receiver is left follows from what is sent. **Records are a queue of work**: each stands alone, so what one
+//! receiver leaves is for the next, and the sender waits for it while the tube is full. **A stream is a pipe**: its rest means nothing
+//! to another receiver, so the sender ends with an error, as a pipe's writer does. `--follow` and `--pipe` ask for the other.
 
 use super::passed::{FOLLOW, Passed, length_of_stdin, no_schema};
 use crate::args::Send;
@@ -50,7 +54,8 @@ pub fn send(a: &Send, json: bool) -> Result<u8, Failure> {
 struct Sink {
     into: Into,
     size: usize,
-    follow: bool,
+    /// Nobody need receive now: one may come.
+    outlasts: bool,
     patience: Option<Duration>,
     schema: Option<Schema>,
 }
@@ -76,10 +81,12 @@ impl Sink {
     }
 
     fn into(into: Into, a: &Send, size: u32, schema: Option<Schema>) -> Sink {
-        Sink { into, size: size as usize, follow: a.follow, patience: a.timeout, schema }
+        let has_records = a.lines || a.records || schema.is_some();
+        let outlasts = a.follow || (has_records && !a.pipe && matches!(into, Into::One(..)));
+        Sink { into, size: size as usize, outlasts, patience: a.timeout, schema }
     }
 
-    /// Sends a record. Where no receiver has come yet, but one may, it goes ahead into the tube; it waits only for room.
+    /// Sends a record. Where no receiver is there, but one may come, it goes ahead into the tube; it waits only for room.
     fn put(&self, record: &[u8], passed: &mut Passed) -> Result<()> {
         let end = self.patience.map(|patience| Instant::now() + patience);
         let wait = || match end {
@@ -92,16 +99,19 @@ impl Sink {
         match &self.into {
             Into::One(tube, sender, came) => loop {
                 match end.map_or_else(|| sender.send(record), |end| sender.send_deadline(record, end)) {
-                    Err(NotSent::Disconnected { .. }) if self.follow || tube.info()?.receivers_came == *came => {}
+                    Err(NotSent::Disconnected { .. }) if self.outlasts || tube.info()?.receivers_came == *came => {}
                     sent => break sent?,
                 }
                 match sender.try_send_ahead(record) {
-                    Err(NotSent::Full(())) => wait()?,
+                    Err(NotSent::Full(())) => {
+                        passed.waits_alone(&tube.name());
+                        wait()?;
+                    }
                     sent => break sent?,
                 }
             },
             Into::All(publisher) => {
-                while passed.records == 0 && !self.follow && publisher.subscribers() == 0 {
+                while passed.records == 0 && !self.outlasts && publisher.subscribers() == 0 {
                     wait().context("no receiver has come, and without --follow the first record waits for one")?;
                 }
                 end.map_or_else(|| publisher.send(record), |end| publisher.send_deadline(record, end))?;

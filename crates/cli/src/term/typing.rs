@@ -2,7 +2,7 @@
 
 use super::found::{find, wrong};
 use crate::ended::TIMED_OUT;
-use crate::said::{Failure, failed, write};
+use crate::said::{Failure, failed, tell, write};
 use anyhow::{Result, anyhow, bail};
 use chappe::term::typed::TypeError;
 use chappe::term::view::Watch;
@@ -55,6 +55,10 @@ fn bytes(place: &Place, what: &What<'_>) -> Result<Vec<u8>> {
     let mut text = what.text.join(" ").into_bytes();
     if what.text.is_empty() && what.keys.is_empty() && !what.enter {
         std::io::stdin().read_to_end(&mut text).map_err(|e| anyhow!("cannot read stdin: {e}"))?;
+    }
+    // A shell's "\n" is a backslash and a letter.
+    if !what.enter && (text.ends_with(br"\n") || text.ends_with(br"\r")) && !what.text.is_empty() {
+        tell("chappe: the text ends with a backslash and a letter, and is typed so: --enter types Enter behind it");
     }
     let mut bytes = if what.paste { keys::paste(&text, modes) } else { text };
     if what.enter {

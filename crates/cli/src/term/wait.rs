@@ -44,7 +44,8 @@ pub fn text(
     patience: Option<Duration>,
     json: bool,
 ) -> Result<u8, Failure> {
-    let regex = Regex::new(regex).map_err(|e| Failure { status: 2, why: anyhow!("{e}") })?;
+    let regex =
+        Regex::new(regex).map_err(|e| Failure { status: 2, why: anyhow!("the pattern cannot be read: {e}") })?;
     let place = find(name, false).map_err(failed)?;
     let mut watch = Watch::begin(&place).map_err(wrong)?;
     let limit = Limit::of(patience);

@@ -288,6 +288,12 @@ fn watch_says_what_is_wrong() {
     let (s, err) =
         status(&["watch", "--once", "--timeout", "50ms", "--interval", "10ms", "no/thing.value > 1", "--", "true"]);
     assert!(s == Some(124) && err.matches("arena").count() >= 1, "{err}");
+    // What can make it true is not there.
+    let (s, err) =
+        status(&["watch", "--once", "--timeout", "50ms", "ready.free > 1 or nothing.free > 1", "--", "true"]);
+    assert_eq!(err.matches("`ready` has no figure `free`").count(), 1, "{err}");
+    assert_eq!(err.matches("there is no object `nothing` now").count(), 1, "{err}");
+    assert_eq!(s, Some(124), "{err}");
     // It does not wait for the next look.
     let (s, err) =
         status(&["watch", "--once", "--timeout", "50ms", "--interval", "1h", "ready.value > 1", "--", "true"]);

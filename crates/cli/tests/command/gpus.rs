@@ -25,7 +25,7 @@ fn used(here: &Place, gpus: &[&str]) {
 }
 
 fn gpus(here: &Place, args: &[&str]) -> Ran {
-    let mut command = here.command(&[args, &["gpus"]].concat());
+    let mut command = here.command(&[&["gpus"], args].concat());
     let path = format!("{}:{}", here.file("bin").display(), std::env::var("PATH").unwrap());
     Place::spawn(command.env("PATH", path)).end()
 }
@@ -117,7 +117,7 @@ fn idle_passes_over_a_gpu_that_is_used_without_a_permit() {
     here.go("a");
     assert_eq!(holder.end().status, Some(0));
     let none = idle(&[]);
-    assert!(none.status == Some(1) && none.err.contains("compute on all 2 GPUs"), "{none:?}");
+    assert!(none.status == Some(124) && none.err.contains("compute on all 2 GPUs"), "{none:?}");
     used(&here, &["GPU-b"]);
     assert_eq!(idle(&[]).out, "GPU-a\n");
 }
@@ -129,5 +129,16 @@ fn a_tool_that_fails_changes_nothing() {
     executable(&here.file("bin/nvidia-smi"), b"#!/bin/sh\necho 'driver mismatch' >&2; exit 9\n");
     let ran = gpus(&here, &[]);
     assert!(ran.status == Some(1) && ran.err.contains("driver mismatch"), "{ran:?}");
+    assert_eq!(pools(&here), ["GPU-a", "GPU-b"]);
+}
+
+#[test]
+fn a_tool_that_never_answers_is_given_up_and_changes_nothing() {
+    let here = machine();
+    gpus(&here, &[]);
+    // The fifo has no writer.
+    executable(&here.file("bin/nvidia-smi"), b"#!/bin/sh\n[ -p fifo ] || mkfifo fifo; exec cat fifo\n");
+    let ran = gpus(&here, &["--timeout", "100ms"]);
+    assert!(ran.status == Some(1) && ran.err.contains("has not answered within 100ms"), "{ran:?}");
     assert_eq!(pools(&here), ["GPU-a", "GPU-b"]);
 }

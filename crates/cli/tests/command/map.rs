@@ -1,7 +1,8 @@
 //! Maps, as shell users have them.
 
-use crate::place::{Place, until};
+use crate::place::{Place, feed, until};
 use serde_json::json;
+use std::process::Stdio;
 
 #[test]
 fn an_entry_is_found_until_it_is_deleted() {
@@ -33,6 +34,18 @@ fn an_entry_is_found_until_it_is_deleted() {
     here.fails(1, &["map", "delete", "shards", "b"]);
     here.ok(&["map", "rm", "shards"]);
     assert_eq!(here.ok(&["ls"]), "");
+}
+
+#[test]
+fn a_line_that_is_put_is_the_line_that_is_got() {
+    let here = Place::new();
+    here.ok(&["map", "create", "m"]);
+    for (raw, got) in [(&[][..], "host3\n"), (&["--raw"], "host3\n\n")] {
+        let mut child = here.command(&[&["map", "put", "m", "k"], raw].concat()).stdin(Stdio::piped()).spawn().unwrap();
+        feed(&mut child, b"host3\n");
+        assert!(child.wait().unwrap().success());
+        assert_eq!(here.ok(&["map", "get", "m", "k"]), got);
+    }
 }
 
 #[test]

@@ -56,7 +56,9 @@ fn a_job_that_will_not_end_is_killed_when_the_grace_is_over() {
     let child: u32 = here.read("up").parse().unwrap();
     here.read("child");
     chappe.kill(libc::SIGTERM);
-    assert_eq!(chappe.end().signal, Some(libc::SIGKILL));
+    let ran = chappe.end();
+    assert_eq!(ran.signal, Some(libc::SIGKILL));
+    assert!(ran.err.contains("the job has not ended within 50ms (--grace) of the signal: it is killed"), "{ran:?}");
     until("the child's end", || (!runs(child)).then_some(()));
     until("p free", || (here.free("p") == 1).then_some(()));
 }

@@ -169,7 +169,7 @@ fn a_killed_sender_or_receiver_loses_and_doubles_nothing_unsaid() {
     here.ok(&["tube", "create", "t", "--size", "16", "--slots", "4"]);
     let mut all = Vec::new();
     for round in 0..4u32 {
-        let mut from = sender(&here, &["t", "--lines", "--follow"]);
+        let mut from = sender(&here, &["t", "--lines"]);
         let lines: Vec<String> = (0..50).map(|n| format!("{round}-{n}")).collect();
         let (last, most) = lines.split_last().expect("some");
         // All of it has room in the pipe.
@@ -207,11 +207,42 @@ fn a_killed_sender_or_receiver_loses_and_doubles_nothing_unsaid() {
     assert_eq!(all.len(), 200);
 }
 
+/// A sender of three, before which no receiver has come; the first takes one and goes.
+fn received_once(here: &Place, how: &[&str], input: &[u8]) -> Child {
+    here.ok(&["tube", "create", "t", "--size", "2", "--slots", "1"]);
+    let mut from = sender(here, &[&["t"], how].concat());
+    until("it sends", || (here.json(&["show", "t"])["senders"] == 1).then_some(()));
+    feed(&mut from, input);
+    assert!(recv(here, &["t", "--lines", "--count", "1"]).end().out.starts_with("a\n"));
+    from
+}
+
+#[test]
+fn a_sender_of_records_waits_for_the_next_receiver() {
+    let here = Place::new();
+    let mut from = received_once(&here, &["--lines"], b"a\nb\nc\n");
+    for line in ["b\n", "c\n"] {
+        assert_eq!(recv(&here, &["t", "--lines", "--count", "1"]).end().out, line);
+    }
+    assert!(from.wait().expect("it ends").success());
+}
+
+#[test]
+fn a_sender_of_a_stream_ends_with_its_last_receiver() {
+    for (how, input) in [(&[][..], &b"a\nb\nc\n"[..]), (&["--lines", "--pipe"], b"a\nb\nc\n")] {
+        let here = Place::new();
+        let from = received_once(&here, how, input).wait_with_output().expect("it ends");
+        let why = String::from_utf8_lossy(&from.stderr).into_owned();
+        assert_eq!(from.status.code(), Some(1), "{why}");
+        assert!(why.contains("has no receiver any more"), "{why}");
+    }
+}
+
 #[test]
 fn a_record_that_could_not_be_written_is_received_by_the_next() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "16", "--slots", "1"]);
-    let mut from = sender(&here, &["t", "--lines", "--follow"]);
+    let mut from = sender(&here, &["t", "--lines"]);
     from.stdin.take().expect("a pipe").write_all(b"one\ntwo\nthree\nfour\n").expect("it reads");
     assert_eq!(recv(&here, &["t", "--lines", "--count", "1"]).end().out, "one\n");
     // Nobody reads: no process but its own has ever had the other end, as one that another test has just forked would.
