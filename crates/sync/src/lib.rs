@@ -177,7 +177,7 @@ pub use self::{
     guard::{OwnedPermit, OwnedPermits, Permit, Permits},
     holders::{Holder, PoolInfo},
     inspect::row::{Fact, FactSort, Had, ObjectInfo, ObjectState},
-    lease::leftover::{LeaseFile, leftover_leases},
+    lease::leftover::{LeaseFile, has_leases, leftover_leases},
     lease::locks::{LockJob, LockLease},
     lease::{Lease, Unseen, VARIABLE as LEASE_VARIABLE, keeps_descendants},
     mutex::{ByProcess, ByThread, LockResult, Mutex, MutexGuard, OwnedLockResult, OwnedMutexGuard},

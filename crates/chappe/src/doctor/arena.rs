@@ -1,9 +1,11 @@
 //! The health of one arena: its dead members, what has no owner, what is held by members that make no progress, what is damaged.
 
 use super::finding::{ArenaHealth, Finding};
-use chappe_arena::{LifeState, Who};
+use chappe_arena::{ArenaError, LifeState, Who};
+use chappe_plat::dir::Dir;
+use chappe_plat::mappings::Mappings;
 use chappe_plat::process;
-use chappe_sync::{Arena, Belonging, Capacity, Had, ObjectState, Pool, Righted, Unseen};
+use chappe_sync::{Arena, Belonging, Capacity, Had, ObjectState, Pool, Righted, Unseen, directory, has_leases};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,7 +16,10 @@ const A_WHILE: Duration = Duration::from_millis(200);
 pub fn examine(name: &str) -> ArenaHealth {
     let arena = match Arena::open(name) {
         Ok(a) => a,
-        Err(e) => return ArenaHealth { name: name.into(), error: Some(e), findings: Vec::new(), capacity: None },
+        Err(e) => {
+            let findings = another_version(name, &e).into_iter().collect();
+            return ArenaHealth { name: name.into(), error: Some(e), findings, capacity: None };
+        }
     };
     // First of all: any thread that meets a semaphore with a damaged word makes it a dead one.
     let mut findings = damage(arena);
@@ -35,6 +40,39 @@ pub fn examine(name: &str) -> ArenaHealth {
     let capacity = arena.capacity();
     findings.extend(full(name, &capacity));
     ArenaHealth { name: name.into(), error: None, findings, capacity: Some(capacity) }
+}
+
+/// Of an arena that another version of chappe made, whose words cannot be read here: whether it is still in use.
+fn another_version(name: &str, error: &ArenaError) -> Option<Finding> {
+    if !matches!(error, ArenaError::Version { .. } | ArenaError::Abi { .. }) {
+        return None;
+    }
+    let home = directory().ok()?;
+    let inode = Dir::open(&home).ok()?.inode_of(name).ok()??;
+    let mapped = Mappings::look(&home);
+    let users = mapped.all.iter().filter(|one| one.inode == inode);
+    let users: BTreeMap<u32, &str> = users.map(|one| (one.pid, one.process.as_str())).collect();
+    let mut by: Vec<String> = users.iter().map(|(pid, process)| format!("pid {pid} `{process}`")).collect();
+    if has_leases(name) {
+        by.push("a job whose chappe was killed".into());
+    }
+    Some(if by.is_empty() {
+        let unseen = match mapped.unseen {
+            0 => String::new(),
+            n => format!(" ({n} processes, other users' as a rule, could not be looked at)"),
+        };
+        let what = format!(
+            "arena `{name}` is of another version of chappe, and no process that is seen from here uses it any more{unseen}"
+        );
+        Finding::new("other-version", what)
+            .advice(format!("`chappe arena rm --force {name}`: then programs of this version make it anew"))
+    } else {
+        let what = format!("arena `{name}` is of another version of chappe, and still in use by {}", by.join(", "));
+        Finding::new("other-version", what).advice(
+            "they go on among themselves, and what they hold protects nothing from programs of this version: wait until they have ended, \
+             then remove it; or give programs of this version another directory by CHAPPE_DIR meanwhile",
+        )
+    })
 }
 
 /// By a thread of its own, which is a member of the arena while it lives, and not longer.

@@ -71,9 +71,9 @@ doctor:
   and KIND in an arena is dead-member, lost-member, stuck-member, elsewhere,
     orphan-permit, kept-lock, ended-job, nobodys, leaked-cells, leaked-data, leaked-object,
     lost-name, condemned-mutex, torn-mutex, kept-slots, removed-in-use, damaged, full,
-    changing or not-a-member; around them unlinked-arena, removed-arena, unnamed-arena,
-    directory-locked, lease-file or stray-file; of the kernel no-futex-waitv, no-pidfd or
-    no-proc; of terminals terminal-unusable, terminal-unbegun, terminal-keeper,
+    changing, not-a-member or other-version; around them unlinked-arena, removed-arena,
+    unnamed-arena, directory-locked, lease-file or stray-file; of the kernel no-futex-waitv,
+    no-pidfd or no-proc; of terminals terminal-unusable, terminal-unbegun, terminal-keeper,
     terminal-unknown, terminal-holders or terminal-left
   of an engine
   {\"engine\": TEXT, \"members\": [{\"endpoint\": TEXT, \"version\": TEXT or null,

@@ -5,6 +5,7 @@ use crate::broken::cast::{Cast, PART};
 use crate::place::{Place, Running, kill, state, until};
 use serde_json::Value;
 use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
 use std::process::Stdio;
 
 /// What the processes of this file do; nothing when it is run as a test.
@@ -97,6 +98,33 @@ fn a_stopped_holder_is_named() {
     kill(holder.pid(), libc::SIGCONT);
     here.go("a");
     assert_eq!(holder.end().status, Some(0));
+}
+
+#[test]
+fn two_versions_run_side_by_side_and_doctor_tells_when_the_older_is_done() {
+    let here = Place::new();
+    let (holder, _) = here.holder("a", &["--create", "p"]);
+    // To this chappe, the job's is of another version from now on: no program reads that word again once it has the arena.
+    let file = std::fs::File::options().write(true).open(here.arenas().join("default")).unwrap();
+    file.write_all_at(&77u32.to_le_bytes(), 8).unwrap();
+    assert!(here.fails(125, &["acquire", "p", "--", "true"]).contains("has layout version 77"));
+    let said = || here.run(&["doctor"]).out;
+    let text = said();
+    let by = format!("is of another version of chappe, and still in use by pid {} `chappe`", holder.pid());
+    assert!(text.contains(&by) && text.contains("by CHAPPE_DIR meanwhile"), "{text}");
+    // As that advises.
+    let other = Place::new();
+    other.ok(&["acquire", "--create", "p", "--", "true"]);
+    // Its chappe is killed; the job keeps the permit.
+    holder.kill(libc::SIGKILL);
+    holder.status();
+    let text = said();
+    assert!(text.contains("still in use by a job whose chappe was killed"), "{text}");
+    here.go("a");
+    until("the job's end", || said().contains("no process that is seen from here uses it any more").then_some(()));
+    assert!(here.fails(1, &["arena", "rm", "default"]).contains("has layout version 77"));
+    here.ok(&["arena", "rm", "default", "--force"]);
+    here.ok(&["acquire", "--create", "p", "--", "true"]);
 }
 
 #[test]

@@ -30,9 +30,25 @@ pub fn leftover_leases() -> Vec<LeaseFile> {
     names.iter().filter_map(|name| leftover(&dir, name)).collect()
 }
 
-fn leftover(dir: &Dir, name: &str) -> Option<LeaseFile> {
+/// Whether a job keeps a permit or a lock of an arena of this name, by a file of leases. The arena may be of another version.
+pub fn has_leases(arena: &str) -> bool {
+    let Some(dir) = directory().ok().and_then(|home| Dir::open(&home).ok()) else { return false };
+    let names = dir.dotted_names().unwrap_or_default();
+    names.iter().filter(|name| parsed(name).is_some_and(|(of, _)| of == arena)).any(|name| is_in_use(&dir, name))
+}
+
+/// The arena and its number, by the name of such a file.
+fn parsed(name: &str) -> Option<(&str, u64)> {
     let (arena, id) = name.strip_prefix(PREFIX)?.rsplit_once('-')?;
-    let id = u64::from_str_radix(id, 16).ok()?;
+    Some((arena, u64::from_str_radix(id, 16).ok()?))
+}
+
+fn is_in_use(dir: &Dir, name: &str) -> bool {
+    dir.open_file(name).is_ok_and(|file| lock::is_any_locked(&file, 0, 0).unwrap_or(true))
+}
+
+fn leftover(dir: &Dir, name: &str) -> Option<LeaseFile> {
+    let (arena, id) = parsed(name)?;
     match Arena::open(arena) {
         Err(ArenaError::NotFound { .. }) => {}
         Ok(other) if other.map().id() != id => {}
@@ -40,7 +56,7 @@ fn leftover(dir: &Dir, name: &str) -> Option<LeaseFile> {
         _ => return None,
     }
     let path = dir.path().join(name);
-    let in_use = dir.open_file(name).is_ok_and(|file| lock::is_any_locked(&file, 0, 0).unwrap_or(true));
+    let in_use = is_in_use(dir, name);
     let error = if in_use { None } else { dir.unlink(name).err() };
     Some(LeaseFile { path, arena: arena.into(), in_use, error })
 }
