@@ -4,7 +4,8 @@
 //! that is dropped before it was ready takes nothing: what it was granted in that moment goes to the next waiter. So each future here can
 //! be a branch of a choice of the runtime's, or be given up at a time-out.
 //!
-//! When the object is private, the thread that gives calls the task's waker, perhaps more than once. When it is named, one thread of this process,
+//! When the object is private, the thread that gives calls the task's waker, perhaps more than once, and perhaps for nothing: a thread that was stopped
+//! between a grant and the call may call the task that has the place by then. So tasks are granted things in their order, but need not be called in it. When it is named, one thread of this process,
 //! which sleeps meanwhile, calls the wakers of all of them: with all signals blocked, which is what a thread that a waker starts inherits, and on
 //! a stack of 256 KiB. A waker that blocks there keeps all tasks that wait in that arena from being woken. While a process has that thread, its
 //! light threads' deadlocks are not reported: their wakes could come from there.

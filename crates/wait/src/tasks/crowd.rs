@@ -225,22 +225,37 @@ impl Standing {
             return Err(Refused::Inherited(0));
         }
         self.sitter.note(waker);
-        let right = self.leave(true);
+        let (right, first) = self.try_leave();
+        first.into_iter().for_each(Sitter::wake);
         self.has_left = right.is_some();
         Ok(right)
     }
 
-    /// Stands no longer, if it was called, or in any case.
-    fn leave(&mut self, only_if_called: bool) -> Option<Right> {
-        let Standing { object, turn, incarnation, .. } = *self;
+    /// Stands no longer, if it was called; or its right is that of a task before it which stands again (W2), and which the caller wakes.
+    fn try_leave(&self) -> (Option<Right>, Option<&'static Sitter>) {
         with(|all| {
-            let stand = &mut all.get_mut(&object)?.stand;
-            let (_, called) = *stand.get(&turn).filter(|(_, called)| *called || !only_if_called)?;
-            stand.remove(&turn);
-            STAND.fetch_sub(1, Ordering::Relaxed); // Relaxed: as in `with`.
-            // Made only if it is: one that goes takes the lock.
-            called.then(|| Right { object, turn, incarnation })
+            let stand = all.get_mut(&self.object).map(|crowd| &mut crowd.stand);
+            let Some(stand) = stand.filter(|stand| stand.get(&self.turn).is_some_and(|(_, called)| *called)) else {
+                return (None, None);
+            };
+            let Some((first, called)) = stand.range_mut(..self.turn).map(|(_, one)| one).find(|(_, called)| !called)
+            else {
+                return (self.leave(stand), None);
+            };
+            *called = true;
+            let first = *first;
+            stand.entry(self.turn).and_modify(|(_, called)| *called = false);
+            (None, Some(first))
         })
+    }
+
+    /// Stands no longer. If it was called, it has the right to sit.
+    fn leave(&self, stand: &mut BTreeMap<Turn, (&'static Sitter, bool)>) -> Option<Right> {
+        let Standing { object, turn, incarnation, .. } = *self;
+        let (_, called) = stand.remove(&turn)?;
+        STAND.fetch_sub(1, Ordering::Relaxed); // Relaxed: as in `with`.
+        // Made only if it is: one that goes takes the lock.
+        called.then(|| Right { object, turn, incarnation })
     }
 }
 
@@ -251,7 +266,7 @@ impl Drop for Standing {
         }
         // If it was called and did not sit down, its right goes on. What has its turn by now may be its right, which stands again.
         if !self.has_left {
-            drop(self.leave(false));
+            drop(with(|all| self.leave(&mut all.get_mut(&self.object)?.stand)));
         }
         return_sitter(self.sitter);
     }
