@@ -123,8 +123,8 @@ pub use chappe_sync::{
     OwnedPermit, OwnedPermits, Permit, Permits, Pool, PoolError, PoolInfo, Priority, ReadGuard, ReadResult,
     ReceivingEnd, Role, RwLock, RwLockError, Select, SelectError, SelectedOperation, Semaphore, SendingEnd, Serve,
     Server, Service, SharedError, SharedInfo, Turn, Unseen, UpError, Waiter, WriteGuard, WriteResult, acquire_any,
-    acquire_any_deadline, acquire_any_timeout, directory, interruptible, remove_service, select, select_biased,
-    set_label, set_priority, set_role, try_acquire_any, tube,
+    acquire_any_deadline, acquire_any_timeout, directory, interruptible, remove_service, select, select_async,
+    select_biased, select_biased_async, set_label, set_priority, set_role, try_acquire_any, tube,
 };
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub use chappe_sync::{HelpError, HelpGuard, HelpLock, Inside, Monitor, MonitorError, PushError, Stack, lock_all};

@@ -374,7 +374,7 @@ fn nothing(until: Until) -> Result<(usize, Taken), SelectError> {
 }
 
 /// The error of a choice whose arm refused.
-fn failed<A: Arm + ?Sized>(arms: &[&A], refused: Refused) -> SelectError {
+pub(crate) fn failed<A: Arm + ?Sized>(arms: &[&A], refused: Refused) -> SelectError {
     match refused {
         Refused::Dead(arm) => dead(arms, arm),
         Refused::Inherited(arm) => inherited(arms, arm),
@@ -395,7 +395,9 @@ fn dead<A: Arm + ?Sized>(arms: &[&A], arm: usize) -> SelectError {
 }
 
 /// The named arena of the arms, if any arm is in one, and the private arena, if any arm is in it.
-fn arenas<A: Arm + ?Sized>(arms: &[&A]) -> Result<(Option<&'static Map>, Option<&'static Map>), SelectError> {
+pub(crate) fn arenas<A: Arm + ?Sized>(
+    arms: &[&A],
+) -> Result<(Option<&'static Map>, Option<&'static Map>), SelectError> {
     let (mut named, mut private): (Option<&'static Map>, Option<&'static Map>) = (None, None);
     let mut last: *const Map = std::ptr::null();
     for arm in arms {

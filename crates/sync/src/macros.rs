@@ -4,9 +4,16 @@
 use crate::armed::{Armed, operations};
 use crate::barrier::{Arrival, BarrierError, Turn};
 use crate::choice::{How, glance};
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+use crate::error::SelectError;
 use crate::pool::Pool;
 use crate::select::chosen;
 use crate::semaphore::Semaphore;
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+use crate::task::{
+    self,
+    choice::{Arms, Seated, choose},
+};
 pub use crate::took::{Took, descriptor_of, down_of, permit_of};
 use chappe_wait::operation::{Mode, Taken};
 use chappe_wait::patience::Until;
@@ -101,6 +108,24 @@ impl Chosen {
     }
 }
 
+/// Makes the choice of a task: which arm, what was taken, and the arms. `None`: none was ready in time.
+///
+/// # Panics
+/// If the choice cannot be made at all.
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub async fn chosen_async<A: Arms>(arms: A, biased: bool, time: Option<Duration>) -> Option<(usize, Seated, A)> {
+    let deadline = time.and_then(|time| match Until::after(time) {
+        Until::Time(at) => Some(at),
+        Until::Now => Some(0),
+        Until::Forever => None,
+    });
+    match choose(arms, biased, deadline).await {
+        Ok(task::choice::Chosen { at, arms, took }) => Some((at, took, arms)),
+        Err(SelectError::Timeout) => None,
+        Err(e) => panic!("select: {e}"),
+    }
+}
+
 /// The slot that a `send` arm took, until the message is there.
 ///
 /// # Panics
@@ -192,51 +217,122 @@ macro_rules! select_biased {
     };
 }
 
+/// As [`select!`](crate::select!), for a task: a future, `select_async! { .. }.await`, which any runtime can poll.
+///
+/// | arm | its value |
+/// |---|---|
+/// | `recv(receiver) -> message => ...` | `Result<T, RecvError>`, as in `select!` |
+/// | `send(sender, message) -> sent => ...` | `Result<(), SendError<T>>`, as there; not through a private tube without slots |
+/// | `down(semaphore) -> r => ...` | `Result<(), DownError>` |
+/// | `acquire(pool) -> permit => ...` | `Result<OwnedPermit, AcquireError>`: the permit is the process's |
+/// | `read(lock) -> guard => ...`, `write(lock) -> guard => ...` | as [`RwLock::read_async`](crate::RwLock::read_async) and `write_async` |
+/// | `readable(fd) -> r => ...`, `writable(fd) -> r => ...` | `io::Result<()>` |
+/// | `default(duration) => ...` | no arm was ready for so long |
+///
+/// The task waits in the lines of all arms, by the rules of [`task`](crate::task); exactly one arm happens. A future that is dropped before it was ready has
+/// done none: what it was granted in that moment goes to the next waiter. It is `Send` if what its arms use is. A named end, a subscription and an end of a
+/// line are borrowed mutably; a moment is `recv(after(duration))`. It has places at all of its objects from its first poll on, and so it may overtake, as a
+/// thread may, tasks of this process that have none yet.
+///
+/// The message of a `send` arm is made when that arm was chosen: its expression awaits nothing and leaves nothing. `return` and `?` in an arm end the future.
+///
+/// # Panics
+/// When it is polled, if the choice cannot be made at all: no arms and no default, objects of two named arenas, no place left in an arena, a sender of a
+/// tube without slots, or an inherited future in a forked child.
+///
+/// ```
+/// use chappe_sync::{Pool, Semaphore, select_async, tube};
+/// # fn block_on<F: Future>(future: F) -> F::Output {
+/// #     let mut future = std::pin::pin!(future);
+/// #     loop {
+/// #         if let std::task::Poll::Ready(over) = future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+/// #             return over;
+/// #         }
+/// #     }
+/// # }
+/// let (stop, slots, (_tx, rx)) = (Semaphore::private(0)?, Pool::private(1)?, tube::bounded::<u8>(1));
+/// let permit = block_on(async {
+///     select_async! {
+///         down(stop) -> _ => None,
+///         acquire(slots) -> permit => permit.ok(),
+///         recv(rx) -> _ => None,
+///     }
+///     .await
+/// });
+/// assert!(permit.is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+#[macro_export]
+macro_rules! select_async {
+    ($($arms:tt)*) => {
+        $crate::__select!((async false) [] [] $($arms)*)
+    };
+}
+
+/// As [`select_async!`](crate::select_async!), but takes the first of several ready arms.
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+#[macro_export]
+macro_rules! select_biased_async {
+    ($($arms:tt)*) => {
+        $crate::__select!((async true) [] [] $($arms)*)
+    };
+}
+
 /// Collects the arms of [`select!`](crate::select!) one by one: `biased [arms done] [the default] arms to do`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {
-    ($b:literal $done:tt $default:tt , $($rest:tt)*) => {
+    ($b:tt $done:tt $default:tt , $($rest:tt)*) => {
         $crate::__select!($b $done $default $($rest)*)
     };
-    ($b:literal $done:tt [] default $(())? => $body:block $($rest:tt)*) => {
+    ($b:tt $done:tt [] default $(())? => $body:block $($rest:tt)*) => {
         $crate::__select!($b $done [now ($body)] $($rest)*)
     };
-    ($b:literal $done:tt [] default $(())? => $body:expr $(, $($rest:tt)*)?) => {
+    ($b:tt $done:tt [] default $(())? => $body:expr $(, $($rest:tt)*)?) => {
         $crate::__select!($b $done [now ($body)] $($($rest)*)?)
     };
-    ($b:literal $done:tt [] default($time:expr $(,)?) => $body:block $($rest:tt)*) => {
+    ($b:tt $done:tt [] default($time:expr $(,)?) => $body:block $($rest:tt)*) => {
         $crate::__select!($b $done [within ($time) ($body)] $($rest)*)
     };
-    ($b:literal $done:tt [] default($time:expr $(,)?) => $body:expr $(, $($rest:tt)*)?) => {
+    ($b:tt $done:tt [] default($time:expr $(,)?) => $body:expr $(, $($rest:tt)*)?) => {
         $crate::__select!($b $done [within ($time) ($body)] $($($rest)*)?)
     };
-    ($b:literal $done:tt $default:tt send($on:expr, $m:expr $(,)?) -> $r:pat => $body:block $($rest:tt)*) => {
+    ($b:tt $done:tt $default:tt send($on:expr, $m:expr $(,)?) -> $r:pat => $body:block $($rest:tt)*) => {
         $crate::__select!(@add $b $done $default send ($on) ($m) ($r) ($body) $($rest)*)
     };
-    ($b:literal $done:tt $default:tt send($on:expr, $m:expr $(,)?) -> $r:pat => $body:expr $(, $($rest:tt)*)?) => {
+    ($b:tt $done:tt $default:tt send($on:expr, $m:expr $(,)?) -> $r:pat => $body:expr $(, $($rest:tt)*)?) => {
         $crate::__select!(@add $b $done $default send ($on) ($m) ($r) ($body) $($($rest)*)?)
     };
-    ($b:literal $done:tt $default:tt $verb:ident($on:expr $(,)?) -> $r:pat => $body:block $($rest:tt)*) => {
+    ($b:tt $done:tt $default:tt $verb:ident($on:expr $(,)?) -> $r:pat => $body:block $($rest:tt)*) => {
         $crate::__select!(@add $b $done $default $verb ($on) () ($r) ($body) $($rest)*)
     };
-    ($b:literal $done:tt $default:tt $verb:ident($on:expr $(,)?) -> $r:pat => $body:expr $(, $($rest:tt)*)?) => {
+    ($b:tt $done:tt $default:tt $verb:ident($on:expr $(,)?) -> $r:pat => $body:expr $(, $($rest:tt)*)?) => {
         $crate::__select!(@add $b $done $default $verb ($on) () ($r) ($body) $($($rest)*)?)
     };
     // Each step's `on` is a name different from the others'.
-    (@add $b:literal [$($done:tt)*] $default:tt $verb:ident ($on:expr) $m:tt $r:tt $body:tt $($rest:tt)*) => {
+    (@add $b:tt [$($done:tt)*] $default:tt $verb:ident ($on:expr) $m:tt $r:tt $body:tt $($rest:tt)*) => {
         $crate::__select!($b [$($done)* {on ($on) $verb $m $r $body}] $default $($rest)*)
     };
-    ($b:literal $arms:tt []) => {
+    ((async $b:literal) $arms:tt []) => {
+        $crate::__select!(@async $b $arms None, unreachable!("a choice that has no default waits"))
+    };
+    ((async $b:literal) $arms:tt [now ($default:expr)]) => {
+        compile_error!("a choice that does not wait is `select!`: no task need await it")
+    };
+    ((async $b:literal) $arms:tt [within ($time:expr) ($default:expr)]) => {
+        $crate::__select!(@async $b $arms Some($time), $default)
+    };
+    ($b:tt $arms:tt []) => {
         $crate::__select!(@match $b $arms $crate::macros::Time::Forever, unreachable!("a choice that has no default waits"))
     };
-    ($b:literal $arms:tt [now ($default:expr)]) => {
+    ($b:tt $arms:tt [now ($default:expr)]) => {
         $crate::__select!(@match $b $arms $crate::macros::Time::Now, $default)
     };
-    ($b:literal $arms:tt [within ($time:expr) ($default:expr)]) => {
+    ($b:tt $arms:tt [within ($time:expr) ($default:expr)]) => {
         $crate::__select!(@match $b $arms $crate::macros::Time::Within($time), $default)
     };
-    (@match $b:literal [$({$on:ident ($end:expr) $verb:ident $m:tt ($r:pat) ($body:expr)})*] $time:expr, $default:expr) => {
+    (@match $b:tt [$({$on:ident ($end:expr) $verb:ident $m:tt ($r:pat) ($body:expr)})*] $time:expr, $default:expr) => {
         match ($(&$end,)*) {
             // The matched value has no destructor; otherwise an arm's body could not touch what an operand borrows.
             ($($on,)*) => match $crate::macros::select(&[$($crate::__select!(@arm $verb $on)),*], $b, $time) {
@@ -254,6 +350,65 @@ macro_rules! __select {
                 None => $default,
             },
         }
+    };
+    (@async $b:literal [$({$on:ident ($end:expr) $verb:ident $m:tt ($r:pat) ($body:expr)})*] $time:expr, $default:expr) => {
+        async {
+            match ($($crate::__select!(@end $verb ($end)),)*) {
+                ($($on,)*) => match $crate::macros::chosen_async($crate::__select!(@nest $($on)*), $b, $time).await {
+                    Some((chosen, took, $crate::__select!(@nest $($on)*))) => {
+                        let mut arms = 0..;
+                        $(
+                            if arms.next() == Some(chosen) {
+                                let $r = $crate::__select!(@completed took $verb $on $m);
+                                $body
+                            } else
+                        )* {
+                            unreachable!("an arm that is none of the choice's")
+                        }
+                    }
+                    None => $default,
+                },
+            }
+        }
+    };
+    (@nest) => {
+        ()
+    };
+    (@nest $first:ident $($on:ident)*) => {
+        ($first, $crate::__select!(@nest $($on)*))
+    };
+    (@end recv ($end:expr)) => {
+        $end.__task_recv()
+    };
+    (@end send ($end:expr)) => {
+        $end.__task_send()
+    };
+    (@end down ($end:expr)) => {
+        $crate::task::ends::Down::of(&$end)
+    };
+    (@end acquire ($end:expr)) => {
+        $crate::task::ends::Acquire::of(&$end)
+    };
+    (@end read ($end:expr)) => {
+        $crate::task::ends::Read::of(&$end)
+    };
+    (@end write ($end:expr)) => {
+        $crate::task::ends::Write::of(&$end)
+    };
+    (@end readable ($end:expr)) => {
+        $crate::task::ends::Ready::of(&$end, false)
+    };
+    (@end writable ($end:expr)) => {
+        $crate::task::ends::Ready::of(&$end, true)
+    };
+    // A closure: what is half chosen is not left by an `.await` or a `?`.
+    (@completed $took:ident send $on:ident ($m:expr)) => {
+        match (|| $m)() {
+            message => $on.finish($took, message).await,
+        }
+    };
+    (@completed $took:ident $verb:ident $on:ident ()) => {
+        $on.finish($took)
     };
     // By method calls, so that any type that dereferences to an end will do.
     (@arm recv $on:ident) => {{

@@ -27,7 +27,11 @@
 //!
 //! How a task waits: see the head of `chappe_wait::tasks`.
 
+#[doc(hidden)]
+pub mod choice;
 mod condvar;
+#[doc(hidden)]
+pub mod ends;
 mod hear;
 mod map;
 mod mutex;

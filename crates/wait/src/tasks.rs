@@ -67,6 +67,10 @@ pub struct Waiting {
     pub need: u32,
     /// See [`Terms::packet`].
     pub packet: u64,
+    /// The arm whose queue it enters first.
+    pub first: usize,
+    /// A time has come that no granter tells: the next poll ends this turn of the wait, and tries all arms.
+    pub is_due: bool,
     arrival: Arrival,
     /// The present turn of the wait. `None`: it is not in any queue.
     begun: Option<Begun>,
@@ -87,7 +91,7 @@ impl Waiting {
     /// Takes its place in the order of arrival. The first [`Waiting::poll`] puts it into the queues.
     pub fn new(who: &Parties, priority: u8) -> Waiting {
         let arrival = arrive(who, &patience(&Cell::new(0), priority));
-        Waiting { need: 1, packet: 0, arrival, begun: None, priority }
+        Waiting { need: 1, packet: 0, first: 0, is_due: false, arrival, begun: None, priority }
     }
 
     /// Looks whether the wait is over, after the waker was noted (I1). `bell`: the member whose bell is to be rung, in an arena that other
@@ -97,8 +101,9 @@ impl Waiting {
         let patience = &patience(&budget, self.priority);
         loop {
             let kept = self.begun.take();
-            // It has looked without its fence, and may have missed something: it looks again.
-            let looks = kept.as_ref().is_some_and(|begun| begun.is_blind);
+            let is_due = std::mem::take(&mut self.is_due);
+            // If it has looked without its fence, it may have missed something: it looks again.
+            let looks = kept.as_ref().is_some_and(|begun| begun.is_blind || is_due);
             let begun = kept.unwrap_or_else(|| begin(who, arms, self.terms(patience)));
             if !looks && begun.dead.is_none() && sleeps(who, begun.number, bell) {
                 let step = if begun.is_blind { Step::Soon } else { Step::Waits };
@@ -151,7 +156,14 @@ impl Waiting {
     }
 
     fn terms<'a>(&self, patience: &'a Patience<'a>) -> Terms<'a> {
-        Terms { first: 0, arrival: self.arrival, need: self.need, packet: self.packet, deadline: None, patience }
+        Terms {
+            first: self.first,
+            arrival: self.arrival,
+            need: self.need,
+            packet: self.packet,
+            deadline: None,
+            patience,
+        }
     }
 }
 

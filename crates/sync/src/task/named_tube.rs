@@ -101,7 +101,11 @@ impl<T: ?Sized> Drop for Getting<'_, T> {
 }
 
 impl<T: ?Sized> Sender<T> {
-    async fn put_as_task<M>(&mut self, record: &[u8], message: impl FnOnce() -> M) -> Result<(), NotSent<M>> {
+    pub(super) async fn put_as_task<M>(
+        &mut self,
+        record: &[u8],
+        message: impl FnOnce() -> M,
+    ) -> Result<(), NotSent<M>> {
         let pipe = self.out.0;
         let sent = Putting { sender: self, record, wait: Wait::new(true, 1) }.await;
         sent.map_err(|fault| not_sent(&pipe, fault, Until::Forever, message()))

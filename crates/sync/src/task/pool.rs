@@ -73,7 +73,7 @@ fn refused(pool: &Pool, wanted: u32, failed: Failed) -> AcquireError {
 }
 
 /// Makes the permit of a task's member the process's.
-fn owned(pool: &Pool, taken: Taken) -> Result<OwnedPermit, AcquireError> {
+pub(super) fn owned(pool: &Pool, taken: Taken) -> Result<OwnedPermit, AcquireError> {
     // SAFETY: it is this wait's member that has it, and it has no bias.
     match unsafe { Hold::new(pool, taken, here()).into_process() } {
         Ok(hold) => Ok(OwnedPermit::of(pool, hold)),

@@ -17,6 +17,12 @@ pub struct BySeat {
     _not_sync: PhantomData<Cell<()>>,
 }
 
+impl BySeat {
+    pub(super) fn new(seat: Seat) -> BySeat {
+        BySeat { _seat: seat, _not_sync: PhantomData }
+    }
+}
+
 /// The data of a lock that a task has locked to read ([`RwLock::read_async`]); unlocked when dropped, and when the process dies. It may go from thread to
 /// thread. One that is leaked keeps the lock read, and its place in the arena taken, until the process ends.
 pub type OwnedReadGuard<'a, T> = ReadGuard<'a, T, BySeat>;
@@ -55,7 +61,7 @@ impl<'a, T> Entering<'a, T> {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Entered> {
         let arm = self.lock.arm(self.writes);
-        let seated = |taken, _seat| (taken, BySeat { _seat, _not_sync: PhantomData });
+        let seated = |taken, seat| (taken, BySeat::new(seat));
         if self.wait.stay.is_none() {
             match self.wait.attempt(arm) {
                 Ok(Some((taken, seat))) => return Poll::Ready(Ok(seated(taken, seat))),

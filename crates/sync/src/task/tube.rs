@@ -74,7 +74,7 @@ impl<T> Message<T> {
 }
 
 /// Nobody will call: the task is to be polled again.
-fn soon<R>(cx: &Context<'_>) -> Poll<R> {
+pub(super) fn soon<R>(cx: &Context<'_>) -> Poll<R> {
     cx.waker().wake_by_ref();
     Poll::Pending
 }
@@ -133,7 +133,7 @@ impl<T> SingleReceiver<T> {
     }
 }
 
-fn sending<T>(out: &Out<Arc<Tube<T>>>, message: T) -> Sending<'_, T> {
+pub(super) fn sending<T>(out: &Out<Arc<Tube<T>>>, message: T) -> Sending<'_, T> {
     Sending { out, message: Message::Here(message), wait: Wait::new(false, 1) }
 }
 
