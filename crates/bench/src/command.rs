@@ -215,7 +215,7 @@ fn machines(chappe: &str, engines: &str, rest: &[&str]) -> ExitCode {
     println!("{}", machine::facts());
     let programs = crate::remote::Programs { chappe: Path::new(chappe), engines: Path::new(engines) };
     let quick = rest == ["--quick"];
-    crate::far::measure(if quick { 10 } else { 40 });
+    crate::far::measure(std::time::Duration::from_secs(if quick { 10 } else { 40 }));
     reported(&crate::remote::measure(&programs, quick).map_err(|why| why.to_string()))
 }
 

@@ -174,11 +174,10 @@ pub fn jittered(by: By) -> Rule {
     Rule { delay, lost: if by == By::Udp { 10 } else { 0 }, seed: 643 }
 }
 
-/// Measures and prints.
-pub fn measure(seconds: u64) {
+/// Follows a peer for so long by each kind of line, and prints what the second half came to. It takes four seconds until the clock's rate is known.
+pub fn measure(long: Duration) {
     let mut rows = Vec::new();
     for by in [By::Udp, By::Tcp] {
-        let long = Duration::from_secs(seconds.max(8));
         let seen = match follow(by, jittered(by), long, long / 2) {
             Ok(seen) => seen,
             Err(e) => {

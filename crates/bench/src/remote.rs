@@ -7,6 +7,7 @@
 //! | from a release to the next holder | 0.8 of Go's `concurrency.Mutex` whose waiter came long before, 0.15 of one whose waiter came just before |
 //! | the whole command | 0.5 of `etcdctl lock x true` |
 //! | chappe and its job killed, to the next job | 100 ms, 99 of 100 |
+//! | a host cut off, to the next holder; its job's death before that | TTL + 1 s; 0.3 s |
 //! | records of 64 B | 30,000 a second |
 //! | from send to receive | 1.1 of JetStream's, of three nodes, each write synced |
 //! | an idle waiter | nothing but renewals |
@@ -17,10 +18,12 @@ use crate::relay::{Relay, Rule};
 use crate::table::{Aim, Table, Unit, nanoseconds, times as ratio};
 use chappe::remote::engine::{Compare, Engine, Keys, Op, Test, Txn};
 use chappe::remote::etcd::Etcd;
+use chappe::remote::life;
 use chappe::remote::place::Place;
 use chappe::remote::{Patience, Permit, Pool, Remote, acquire_any};
 use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
@@ -185,6 +188,9 @@ impl<'a> Turns<'a> {
     }
 }
 
+/// What a relay does that only cuts, or counts.
+const PLAIN: Rule = Rule { delay: (Duration::ZERO, Duration::ZERO), lost: 0, seed: 1 };
+
 const BARE: &str = "a bare transaction and a deletion";
 const PAIR: &str = "a permit taken and given back";
 const EIGHT: &str = "a permit of one of 8 pools, all free";
@@ -219,6 +225,7 @@ pub fn measure(programs: &Programs<'_>, quick: bool) -> Result<Vec<Aim>> {
     aims.extend(bench.hand_offs()?);
     aims.push(bench.commands()?);
     aims.push(bench.deaths(if quick { 20 } else { 100 })?);
+    aims.extend(bench.cuts(if quick { 2 } else { 5 })?);
     aims.push(bench.idle(if quick { 10 } else { 20 })?);
     aims.extend(bench.tubes()?);
     Ok(aims)
@@ -302,44 +309,54 @@ impl Bench<'_> {
         Ok(Aim::at_most("the command, to etcdctl's", 0.5, table.ratio(acquire), ratio))
     }
 
+    /// A permit that a job holds: its chappe, and the job that this becomes.
+    fn holds(&self, url: &str, pool: &Pool, args: &[&str]) -> Result<(Child, i32)> {
+        let chappe = Command::new(self.programs.chappe)
+            .args(["--on", url, "acquire"])
+            .args(args)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        while pool.info()?.held == 0 {}
+        let path = format!("/proc/{0}/task/{0}/children", chappe.id());
+        let is =
+            |pid: &&str| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\0"));
+        loop {
+            let all = std::fs::read_to_string(&path)?;
+            if let Some(job) = all.split_whitespace().find(is).and_then(|pid| pid.parse::<i32>().ok()) {
+                return Ok((chappe, job));
+            }
+        }
+    }
+
+    /// When one that waits has the permit after what befalls its holder.
+    fn after(pool: &Pool, befalls: impl FnOnce() -> Result<()>) -> Result<(Instant, Instant)> {
+        let (tell, has) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || tell.send(pool.acquire().map(|permit| (permit, Instant::now()))));
+            while pool.info()?.waiting == 0 {}
+            let begun = Instant::now();
+            befalls()?;
+            let (permit, at) = has.recv()??;
+            permit.release()?;
+            Ok((begun, at))
+        })
+    }
+
     /// From the death of chappe and its job to the next job's begin.
     fn deaths(&self, many: u32) -> Result<Aim> {
         let pool = self.lab.create_pool("death", 1)?;
         let mut all = Vec::new();
         for _ in 0..many {
-            let mut chappe = Command::new(self.programs.chappe)
-                .args(["--on", &self.url, "acquire", "--ttl", "1h", "death", "--", "sleep", "1000"])
-                .stdin(Stdio::null())
-                .spawn()?;
-            while pool.info()?.held == 0 {}
-            let job = || {
-                let path = format!("/proc/{0}/task/{0}/children", chappe.id());
-                let text = std::fs::read_to_string(path).unwrap_or_default();
-                let sleeps = |pid: &&str| {
-                    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\0"))
-                };
-                text.split_whitespace().find(sleeps).and_then(|pid| pid.parse::<i32>().ok())
-            };
-            let job = loop {
-                if let Some(job) = job() {
-                    break job;
-                }
-            };
-            let (tell, has) = channel();
-            let next = &pool;
-            let took = std::thread::scope(|scope| -> Result<f64> {
-                scope.spawn(move || tell.send(next.acquire().map(|permit| (permit, Instant::now()))));
-                while next.info()?.waiting == 0 {}
-                let begun = Instant::now();
+            let (mut chappe, job) = self.holds(&self.url, &pool, &["--ttl", "1h", "death", "--", "sleep", "1000"])?;
+            let (begun, at) = Self::after(&pool, || {
                 chappe.kill()?;
                 // SAFETY: a plain system call; the job is there, as its chappe was until now.
                 unsafe { libc::kill(job, libc::SIGKILL) };
-                let (permit, at) = has.recv()??;
-                permit.release()?;
-                Ok(at.saturating_duration_since(begun).as_nanos() as f64)
+                Ok(())
             })?;
             chappe.wait()?;
-            all.push(took);
+            all.push(at.saturating_duration_since(begun).as_nanos() as f64);
         }
         let table = Table::of("chappe and its job are killed", vec![("to the next holder".into(), all)]);
         print!("{}", table.report());
@@ -351,16 +368,51 @@ impl Bench<'_> {
         ))
     }
 
+    /// From the cut of a host's only line to the next holder, and to the death of its job, which does not listen to TERM.
+    fn cuts(&self, many: u32) -> Result<Vec<Aim>> {
+        let (pool, to) = (self.lab.create_pool("cut", 1)?, self.nodes.endpoints[0].parse()?);
+        let (mut deaths, mut nexts, mut between) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..many {
+            let relay = Relay::tcp((Ipv4Addr::LOCALHOST, 0), to, PLAIN)?;
+            let url = format!("etcd://127.0.0.1:{}/bench", relay.port);
+            let deaf = ["cut", "--", "sh", "-c", "trap '' TERM; exec sleep 1000"];
+            let (mut chappe, job) = self.holds(&url, &pool, &deaf)?;
+            let end = std::thread::spawn(move || ended(job));
+            let (begun, at) = Self::after(&pool, || {
+                relay.cut(true);
+                Ok(())
+            })?;
+            let died = end.join().map_err(|_| "the thread has panicked")??;
+            if chappe.wait()?.code() != Some(125) {
+                return Err("a chappe that was cut off did not lose its permit".into());
+            }
+            deaths.push(died.saturating_duration_since(begun).as_nanos() as f64);
+            nexts.push(at.saturating_duration_since(begun).as_nanos() as f64);
+            // Less than nothing is what must not be.
+            between.push(nexts[nexts.len() - 1] - deaths[deaths.len() - 1]);
+        }
+        let (next, gap) = ("to the next holder", "from the job's death to the next holder");
+        let rows = vec![("to the job's death".into(), deaths), (next.into(), nexts), (gap.into(), between)];
+        let table = Table::of("a host is cut off; time to live 10 s", rows);
+        print!("{}", table.report());
+        let most = (life::USUAL + Duration::from_secs(1)).as_nanos() as f64;
+        Ok(vec![
+            Aim::at_most(
+                "a host cut off, to the next holder, at worst",
+                most,
+                table.row(next).quantile(1.0),
+                nanoseconds,
+            ),
+            Aim::at_least("its job's death before that, at least", 0.3e9, table.row(gap).quantile(0.0), nanoseconds),
+        ])
+    }
+
     /// What one that waits says meanwhile, by a relay that counts.
     fn idle(&self, seconds: u64) -> Result<Aim> {
         let pool = self.lab.create_pool("idle", 1)?;
         let held = pool.acquire()?;
         let to: SocketAddr = self.nodes.endpoints[0].parse()?;
-        let relay = Relay::tcp(
-            (Ipv4Addr::LOCALHOST, 0),
-            to,
-            Rule { delay: (Duration::ZERO, Duration::ZERO), lost: 0, seed: 1 },
-        )?;
+        let relay = Relay::tcp((Ipv4Addr::LOCALHOST, 0), to, PLAIN)?;
         let mut through = Place::url(&format!("etcd://127.0.0.1:{}/bench", relay.port))?;
         through.options.connect_timeout = Duration::from_secs(60);
         let other = Remote::connect(&through, "bench")?;
@@ -439,6 +491,21 @@ impl Bench<'_> {
             Aim::at_most("a record of 64 B in a stream (30,000 a second)", 1e9 / 30_000.0, 1e9 / rate, nanoseconds),
         ])
     }
+}
+
+/// When a process ends that is not our child.
+fn ended(pid: i32) -> std::io::Result<Instant> {
+    // SAFETY: a plain system call.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    let mut one = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, on our stack.
+    while unsafe { libc::poll(&raw mut one, 1, -1) } != 1 {}
+    Ok(Instant::now())
 }
 
 /// A command that must do what it is told.

@@ -58,7 +58,7 @@ impl Unit {
             Unit::Bytes if figure < 10_000.0 => format!("{figure:.0} B"),
             Unit::Bytes if figure < 10_240_000.0 => format!("{:.1} KiB", figure / 1024.0),
             Unit::Bytes => format!("{:.1} MiB", figure / 1_048_576.0),
-            Unit::Count if figure.fract() == 0.0 => format!("{figure:.0}"),
+            Unit::Count if figure.fract() == 0.0 || figure >= 10_000.0 => format!("{figure:.0}"),
             Unit::Count => format!("{figure:.2}"),
         }
     }
@@ -263,7 +263,8 @@ pub fn nanoseconds(ns: f64) -> String {
         n if n < 1000.0 => format!("{n:.0} ns"),
         n if n < 100_000.0 => format!("{:.2} us", n / 1e3),
         n if n < 1_000_000.0 => format!("{:.0} us", n / 1e3),
-        n => format!("{:.2} ms", n / 1e6),
+        n if n < 1_000_000_000.0 => format!("{:.2} ms", n / 1e6),
+        n => format!("{:.2} s", n / 1e9),
     }
 }
 
@@ -278,6 +279,11 @@ impl Aim {
     /// At most `most`, in the unit that `show` gives.
     pub fn at_most(what: impl Into<String>, most: f64, is: f64, show: impl Fn(f64) -> String) -> Aim {
         Aim { what: format!("{} <= {}", what.into(), show(most)), reached: show(is), met: is <= most }
+    }
+
+    /// At least `least`, in the same way.
+    pub fn at_least(what: impl Into<String>, least: f64, is: f64, show: impl Fn(f64) -> String) -> Aim {
+        Aim { what: format!("{} >= {}", what.into(), show(least)), reached: show(is), met: is >= least }
     }
 
     /// That a row of a table takes no longer than the best of these peers.

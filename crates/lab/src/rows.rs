@@ -66,6 +66,7 @@ mod tests {
         (Paper::Synthesis, "table 5.1"),
         (Paper::Synthesis, "tables 5.2 and 5.3"),
         (Paper::Synthesis, "chapter 6"),
+        (Paper::Synthesis, "section 6.4.3"),
         (Paper::Synthesis, "section 6.5"),
         (Paper::Synthesis, "table 7.1"),
         (Paper::Synthesis, "table 7.2"),
