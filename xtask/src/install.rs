@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bin/chappe                    the command
-//! lib/chappe/libchappe_preload.so   where it looks for it, whatever LIBDIR is
+//! lib/chappe/libchappe_preload.so, lib/chappe/libchappe_io.so   where it looks for them, whatever LIBDIR is
 //! LIBDIR/libchappe.so.0.1.0     the library; libchappe.so.0 and libchappe.so are links to it
 //! LIBDIR/libchappe.a            for static linking
 //! LIBDIR/pkgconfig/chappe.pc    `pkg-config --cflags --libs chappe`
@@ -16,7 +16,7 @@
 //!
 //! `--prefix` is where it will lie (/usr/local), `--libdir` below that (lib; or an absolute path that is below it), `--destdir` is put before
 //! all of it and stands in no file, `--profile` is cargo's (dist). With `--built DIR` nothing is built: the library's archive, the command
-//! and what it preloads (libchappe_ffi.a, chappe, libchappe_preload.so) are taken from DIR, for packagers that build in a step of their own.
+//! and what it preloads (libchappe_ffi.a, chappe, libchappe_preload.so, libchappe_io.so) are taken from DIR, for packagers that build in a step of their own.
 //!
 //! What is installed has no debugging information. With `--debug` a file NAME.debug lies beside each program and shared library, where
 //! debuggers find it, and libchappe.a keeps its own.
@@ -35,8 +35,9 @@ const USAGE: &str =
 
 /// The library, of which the shared one is made.
 pub const ARCHIVE: &str = "libchappe_ffi.a";
-/// What `chappe run` preloads.
+/// What `chappe run` preloads, and what `chappe run --io` does beside it.
 pub const PRELOAD: &str = "libchappe_preload.so";
+const PIPES: &str = "libchappe_io.so";
 
 struct Wanted {
     prefix: String,
@@ -146,7 +147,8 @@ fn directory(path: PathBuf) -> Result<PathBuf> {
 }
 
 /// The libraries that are installed, with all that the installed headers declare.
-pub const LIBRARIES: [&str; 7] = ["-p", "chappe-ffi", "-p", "chappe-preload", "--lib", "--features", "chappe-ffi/term"];
+pub const LIBRARIES: [&str; 9] =
+    ["-p", "chappe-ffi", "-p", "chappe-preload", "-p", "chappe-io", "--lib", "--features", "chappe-ffi/term"];
 
 /// What the installed command has: every feature.
 pub const FEATURES: &str = "chappe-cli/full,chappe-cli/remote";
@@ -234,6 +236,7 @@ fn command_itself(built: &Path, base: &Path, debug: bool) -> Result<()> {
     let places = [
         (chappe.clone(), directory(base.join("bin"))?.join("chappe")),
         (built.join(PRELOAD), directory(base.join("lib/chappe"))?.join(PRELOAD)),
+        (built.join(PIPES), directory(base.join("lib/chappe"))?.join(PIPES)),
     ];
     for (from, to) in places {
         copy(&from, &to)?;
@@ -275,6 +278,7 @@ pub fn gathered(files: &[PathBuf]) -> Result<Option<PathBuf>> {
     let all = [
         (ARCHIVE, find("libchappe_ffi", ".a")),
         (PRELOAD, find("libchappe_preload", ".so")),
+        (PIPES, find("libchappe_io", ".so")),
         ("chappe", find("chappe", "chappe")),
     ];
     let to = target().join("built");

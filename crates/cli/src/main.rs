@@ -154,7 +154,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         Command::Lock(a) => return lock::run(&a, json, file_size),
         Command::Gpus(a) => return gpus::run(&a, json),
         Command::Jobserver(a) => return jobserver::run(&a, json, file_size),
-        Command::Run(a) => return Err(preload::run(&a, file_size)),
+        Command::Run(a) => return preload::run(&a, json, file_size),
         Command::Pipe(a) => return pipe::run(&a, json, file_size),
         Command::Doctor { engine } => {
             let all = "it looks at all arenas, or by @REMOTE at an engine";

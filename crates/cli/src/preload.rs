@@ -1,7 +1,10 @@
 //! `chappe run`: a program with its POSIX semaphores on chappe's.
 //!
-//! By LD_PRELOAD, and then exec: there is no process of chappe's beside the program. What would ignore LD_PRELOAD is refused
+//! By LD_PRELOAD, and then exec: there is no process of chappe's beside the program. With `--io` there is one, which removes the folder where the
+//! lanes of its pipes begin ([`pipes`]). What would ignore LD_PRELOAD is refused
 //! beforehand ([`program`](crate::program)): a program that runs, and not on chappe's semaphores, would be a wrong answer.
+
+mod pipes;
 
 use crate::args::Run;
 use crate::ended::{FAILED, not_started};
@@ -28,53 +31,70 @@ const OWNED: &str = "CHAPPE_RUN_OWNED";
 /// What tells it of `--barging`.
 const BARGING: &str = "CHAPPE_RUN_BARGING";
 
-/// Becomes the program. `file_size`: SIGXFSZ had its default action when chappe started. Answers only what went wrong.
-pub fn run(a: &Run, file_size: bool) -> Failure {
+/// Becomes the program, or with `--io` stays beside it and answers its status. `file_size`: SIGXFSZ had its default action when chappe started.
+///
+/// # Errors
+/// What went wrong before.
+pub fn run(a: &Run, json: bool, file_size: bool) -> Result<u8, Failure> {
+    let (library, path) = prepared(a)?;
+    if !a.io {
+        return Err(become_it(a, &library, &path, file_size));
+    }
+    let second = pipes::library(&library).map_err(|why| Failure { status: FAILED, why })?;
+    pipes::run(&a.program, environment(a, &[&second, &library])?, json, file_size)
+}
+
+/// The library, and the program's file.
+fn prepared(a: &Run) -> Result<(PathBuf, PathBuf), Failure> {
     let name = &a.program[0];
     let failed = |why| Failure { status: FAILED, why };
     if cfg!(target_feature = "crt-static") {
-        return failed(anyhow!(
+        return Err(failed(anyhow!(
             "this chappe is the static one, for any system, and has no `chappe run`: what it preloads is made for the GNU C library, and comes with the package for a system that has it"
-        ));
+        )));
     }
-    let library = match library() {
-        Ok(library) => library,
-        Err(why) => return failed(why),
-    };
-    let path = match program::find(name) {
-        Ok(path) => path,
-        Err(e) => return not_started(name, &e),
-    };
-    match program::check(&path) {
-        Ok(()) => {}
-        Err(Refusal::Cannot(e)) => return not_started(name, &e),
-        Err(Refusal::Deaf(why)) => {
-            return failed(anyhow!("cannot put chappe's semaphores under `{}`: {why}", shown(name)));
-        }
-    }
+    let library = library().map_err(failed)?;
+    let path = program::find(name).map_err(|e| not_started(name, &e))?;
+    program::check(&path).map_err(|refusal| match refusal {
+        Refusal::Cannot(e) => not_started(name, &e),
+        Refusal::Deaf(why) => failed(anyhow!("cannot put chappe's semaphores under `{}`: {why}", shown(name))),
+    })?;
     // No other code does it before the next such arena is made.
     Arena::sweep_families();
-    if let Err(e) = usable() {
-        return failed(anyhow!("cannot put chappe's semaphores under `{}`: {e}", shown(name)));
+    usable().map_err(|e| failed(anyhow!("cannot put chappe's semaphores under `{}`: {e}", shown(name))))?;
+    Ok((library, path))
+}
+
+/// What the program finds in its environment; None: what it does not.
+fn environment(a: &Run, libraries: &[&Path]) -> Result<Vec<(&'static str, Option<OsString>)>, Failure> {
+    let mut preloads = env::var_os("LD_PRELOAD");
+    for library in libraries.iter().rev() {
+        preloads = Some(in_front(library, preloads.as_deref()));
     }
-    let mut command = Command::new(&path);
-    command
-        .arg0(name)
-        .args(&a.program[1..])
-        .env("LD_PRELOAD", in_front(&library, env::var_os("LD_PRELOAD").as_deref()));
-    for (variable, is_on) in [(OWNED, a.owned), (BARGING, a.barging)] {
-        if is_on {
-            command.env(variable, "1")
-        } else {
-            command.env_remove(variable)
-        };
-    }
+    let mut all = vec![("LD_PRELOAD", preloads)];
+    let on = |is_on: bool| is_on.then(|| "1".into());
+    all.extend([(OWNED, on(a.owned)), (BARGING, on(a.barging))]);
     // The program may change its working directory.
     if env::var_os("CHAPPE_DIR").is_some_and(|d| !d.is_empty()) {
-        match chappe::directory() {
-            Ok(directory) => command.env("CHAPPE_DIR", directory),
-            Err(e) => return failed(e.into()),
-        };
+        let directory = chappe::directory().map_err(|e| Failure { status: FAILED, why: e.into() })?;
+        all.push(("CHAPPE_DIR", Some(directory.into())));
+    }
+    Ok(all)
+}
+
+/// Answers only what went wrong.
+fn become_it(a: &Run, library: &Path, path: &Path, file_size: bool) -> Failure {
+    let name = &a.program[0];
+    let mut command = Command::new(path);
+    command.arg0(name).args(&a.program[1..]);
+    match environment(a, &[library]) {
+        Ok(all) => all.into_iter().for_each(|(variable, value)| {
+            match value {
+                Some(value) => command.env(variable, value),
+                None => command.env_remove(variable),
+            };
+        }),
+        Err(failure) => return failure,
     }
     if file_size {
         signals::default(libc::SIGXFSZ);

@@ -40,6 +40,9 @@
 //! - I12 The reader's thread is not in its read(2) while it demotes, also in a handler that came when read(2) had ended, or will begin again: it
 //!   takes its `INSIDE` away first, for a demoter may wait for that. It knows itself by the number in the reader's word: so all
 //!   processes of a lane are in one PID namespace.
+//! - I13 A lane may begin in the middle of a stream, if one process alone has the writing end, and one thread the reading end. The writer begins
+//!   the count ([`Lane::begin_late`]) at a position that is higher than what the kernel's pipe can hold. What it holds ends at `kernel_end` while
+//!   the writer is not in write(2): so the reader, outside its read(2), knows where that starts ([`Lane::catch_up`]).
 //!
 //! **Edges** E1 `tail` release by the writer, acquire by the reader: the ring's bytes are there, and so is `kernel_end` (I5). E2 `head`
 //! release by the reader, acquire by the writer: the places are free. E3 `stage` release by the demoter, acquire by all: what was pushed is
@@ -75,6 +78,7 @@
 
 mod demotion;
 mod ends;
+mod late;
 mod words;
 
 pub use ends::{Reader, Writer};

@@ -1,7 +1,7 @@
 //! What the processes of a lane have in common: its words, and the pipe that it stands before. The head of the crate has what they mean.
 
 use chappe_plat::Life;
-use chappe_plat::atomic::{AtomicU32, AtomicU64};
+use chappe_plat::atomic::{AtomicU32, AtomicU64, Ordering};
 use chappe_plat::life::LifeLock;
 
 /// What a lane stands before: the kernel's pipe, and the ring's memory.
@@ -94,6 +94,11 @@ impl Words {
 
     fn locks(&self) -> [&LifeLock; 3] {
         [&self.writer, &self.guard, &self.reader]
+    }
+
+    /// Whether all calls are the kernel's, for good: the owners' [`Writer`](super::Writer) and [`Reader`](super::Reader) do no more than that.
+    pub fn is_plain(&self) -> bool {
+        self.stage.load(Ordering::Acquire) == PLAIN // Acquire: E3.
     }
 
     /// The living threads that own an end or demote, by their numbers.

@@ -4,16 +4,23 @@
 //! |---|---|
 //! | `descriptor` | a pipe's end, as a process has it |
 //! | `place` | the memory of a lane: its words, and its ring |
-//! | `table` | which pipe has which lane, for the processes of a run |
+//! | `holders` | who else has an end of a pipe |
+//! | `meeting` | where the two owners find each other's memory |
+//!
+//! The owners come in the middle of the stream. Each proves by `/proc` that its end is its own alone ([`Run::others`]), the writer begins
+//! a lane ([`Meeting::begin`]), and the reader joins it ([`Meeting::join`]). So there is nobody who writes uncounted bytes, who waits for bytes
+//! that are in the ring, or who could read what an owner leaves behind that is killed.
 //!
 //! Limits: a child that another thread forks while one demotes has the second descriptor of the pipe until exec, and may have a raised soft limit
 //! on descriptors for good: a program with threads that fork waits for its demoters. A process that gives its user away (`setuid`) demotes
 //! before: afterwards its calls on a lane with bytes in the ring fail with `EACCES` until another process has demoted.
 
 mod descriptor;
+mod holders;
+mod meeting;
 mod place;
-mod table;
 
 pub use descriptor::Descriptor;
+pub use holders::{Others, Run};
+pub use meeting::Meeting;
 pub use place::Place;
-pub use table::Table;

@@ -11,7 +11,7 @@ pub(crate) const WIDE: usize = 1 << 20;
 const KEPT: usize = 128 << 10;
 /// The ring.
 pub(crate) const RING: usize = WIDE - KEPT;
-/// Where the ring begins: the largest page of any machine, so that each lane of a file can be mapped alone.
+/// Where the ring begins: the largest page of any machine.
 pub(crate) const PAGE: usize = 64 << 10;
 
 const _: () = assert!(size_of::<Words>() <= PAGE && RING.is_multiple_of(PAGE));
@@ -34,18 +34,18 @@ impl Place {
     /// # Errors
     /// The system's: there is no memory.
     pub fn new() -> io::Result<Place> {
-        Place::map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
+        Place::map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)
     }
 
-    /// That of a file, from there on. Zeroes are a new lane.
-    pub(crate) fn of(file: BorrowedFd, at: i64) -> io::Result<Place> {
-        Place::map(libc::MAP_SHARED, file.as_raw_fd(), at)
+    /// That of a file. Zeroes are a new lane.
+    pub(crate) fn of(file: BorrowedFd) -> io::Result<Place> {
+        Place::map(libc::MAP_SHARED, file.as_raw_fd())
     }
 
-    fn map(flags: i32, fd: i32, offset: i64) -> io::Result<Place> {
+    fn map(flags: i32, fd: i32) -> io::Result<Place> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping, where the kernel likes.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), Place::LEN, access, flags, fd, offset) };
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), Place::LEN, access, flags, fd, 0) };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

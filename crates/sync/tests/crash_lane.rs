@@ -57,6 +57,8 @@ struct Model {
     is_early: Cell<bool>,
     /// What a handler does that comes when the next read(2) has taken bytes.
     readers_handler: RefCell<Option<Box<dyn FnOnce()>>>,
+    /// The stream begins before its lane.
+    is_late: Cell<bool>,
     /// Which push from now on is refused; 0: none.
     refused: Cell<u32>,
 }
@@ -270,9 +272,15 @@ impl Scene {
     }
 
     fn write_all(&self, number: u8) {
-        let writer = again(|| self.lane().writer()).expect("no other failure");
+        let own = || again(|| self.lane().writer()).expect("no other failure");
+        let is_late = self.model.is_late.get();
+        let mut writer = if is_late { None } else { own() };
         let mut bytes = (1..).map(|n| number << 4 | n);
-        for len in WRITES {
+        for (turn, len) in WRITES.into_iter().enumerate() {
+            if is_late && turn == 1 {
+                assert!(self.lane().begin_late());
+                writer = own();
+            }
             let mut rest: Vec<u8> = bytes.by_ref().take(len).collect();
             while !rest.is_empty() {
                 let written = again(|| match &writer {
@@ -311,9 +319,15 @@ impl Scene {
     }
 
     fn read_all(&self, number: usize, reads: usize, is_reading: &Cell<bool>) {
-        let reader = again(|| self.lane().reader()).expect("no other failure");
+        let own = || again(|| self.lane().reader()).expect("no other failure");
+        let is_late = self.model.is_late.get();
+        let mut reader = if is_late { None } else { own() };
         let mut buffer = [0; BUFFER];
         for _ in 0..reads {
+            if is_late && reader.is_none() && self.lane().catch_up() {
+                reached("the reader caught up");
+                reader = own();
+            }
             is_reading.set(true);
             self.model.reading.update(|reading| reading + 1);
             let count = again(|| match &reader {
@@ -374,6 +388,14 @@ fn alone(world: &World) {
     let scene = Scene::new(world);
     scene.writer(world.prepare("writer"), 1).immortal();
     scene.reader(world.prepare("reader"), ALL).immortal();
+}
+
+/// The stream begins before its lane, and the reader comes to that between two reads. Either end is killed, and nobody has it then.
+fn late(world: &World) {
+    let scene = Scene::new(world);
+    scene.model.is_late.set(true);
+    scene.writer(world.prepare("writer"), 1);
+    scene.reader(world.prepare("reader"), ALL);
 }
 
 /// One process demotes at any moment, and is killed in that; another one does, too.
@@ -587,6 +609,13 @@ fn a_second_owner_of_an_end_makes_it_the_kernels() {
 #[test]
 fn a_reader_goes_on_behind_one_that_knows_no_lanes() {
     Search::depth("lane_foreign", 2).schedules(10_000).run(foreign).assert_clean().assert_reached(&[FAST]);
+}
+
+#[test]
+fn a_lane_that_begins_in_the_middle_of_a_stream_loses_nothing() {
+    let deep = Search::depth("lane_late", 2).kills(1).schedules(20_000).run(late);
+    deep.assert_clean().assert_reached(&[FAST, KERNEL, "the reader caught up", "broken"]);
+    Search::priorities("lane_late_pct", 4).kills(2).schedules(6_000).run(late).assert_clean();
 }
 
 #[test]

@@ -93,7 +93,8 @@ mod tests {
         assert!(dev.iter().chain(&["share/man/man3/chappe.3"]).all(|path| of(path) == Some("libchappe-dev")));
         let library = ["lib/x/libchappe.so.0", "lib/x/libchappe.so.0.1.0"];
         assert!(library.iter().all(|path| of(path) == Some("libchappe0")));
-        let command = ["bin/chappe", "lib/chappe/libchappe_preload.so", "share/man/man1/chappe.1"];
+        let command =
+            ["bin/chappe", "lib/chappe/libchappe_preload.so", "lib/chappe/libchappe_io.so", "share/man/man1/chappe.1"];
         assert!(command.iter().all(|path| of(path) == Some("chappe")));
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates of the command, with all features, and of what `chappe run` loads.
-pub const COMMAND: &[&str] = &["-p", "chappe-cli", "-p", "chappe-preload", "--features", FEATURES];
+pub const COMMAND: &[&str] = &["-p", "chappe-cli", "-p", "chappe-preload", "-p", "chappe-io", "--features", FEATURES];
 /// The crates of the library.
 pub const LIBRARY: &[&str] = &["-p", "chappe-ffi", "--features", "chappe-ffi/term"];
 /// The crates of the library for Python.

@@ -1,8 +1,8 @@
 //! Rule `layers` (design 2): arrows go down only, and `plat` is the only room that touches the outside.
 //!
 //! ```text
-//!   cli  injector  bench  ffi  preload  py  lab  pipes the surface: knows the facade only; the injector ffi as well, bench counts, the lab bench;
-//!                                                      pipes lanes alone
+//!   cli  injector  bench  ffi  preload  py  lab        the surface: knows the facade only; the injector ffi as well, bench counts, the lab bench
+//!   io  pipes                                          unmodified programs' pipes: know lanes alone, and io pipes
 //!   counts                                             counts of what must not be: system calls, allocations
 //!   ---------------------------------------------
 //!   chappe                                             the facade
@@ -25,7 +25,7 @@ use super::Finding;
 use super::house::{House, room, ships};
 use super::source::has_word;
 
-const LEVELS: [(&str, u32); 29] = [
+const LEVELS: [(&str, u32); 30] = [
     ("crashsim", 0),
     ("macros", 0),
     ("feedback", 0),
@@ -53,6 +53,7 @@ const LEVELS: [(&str, u32); 29] = [
     ("preload", SURFACE),
     ("py", SURFACE),
     ("pipes", SURFACE),
+    ("io", SURFACE),
     ("lab", SURFACE),
     ("xtask", SURFACE),
 ];
@@ -60,7 +61,7 @@ const SURFACE: u32 = 11;
 const FACADE: &str = "chappe";
 
 /// The crates that may call the C library directly: the one made for it, and programs that are about processes, not protocols.
-const C_LIBRARY: [&str; 8] = ["plat", "cli", "injector", "bench", "counts", "ffi", "preload", "pipes"];
+const C_LIBRARY: [&str; 9] = ["plat", "cli", "injector", "bench", "counts", "ffi", "preload", "pipes", "io"];
 
 /// Where machine code may stand beside `plat`: it is what the room is for.
 const MACHINE_CODE: [&str; 2] = ["ras", "thread"];
@@ -182,6 +183,8 @@ fn manifests(house: &House) -> Vec<Finding> {
                 Some(_) if own == "bench" && other == "counts" => false,
                 // Which puts them before real pipes.
                 Some(_) if own == "pipes" && other == "lane" => false,
+                // Which puts these before unmodified programs.
+                Some(_) if own == "io" && matches!(other, "lane" | "pipes") => false,
                 // Which shows what the benchmarks measure.
                 Some(_) if own == "lab" && other == "bench" => false,
                 Some(theirs) if mine == SURFACE => theirs != level(FACADE).unwrap_or(0),

@@ -12,6 +12,9 @@ pub struct Run {
     /// A running process may overtake a waiter that is just being woken, as with the C library: more units a second, in no order
     #[arg(long)]
     pub barging: bool,
+    /// Experimental: pipes below the program that carry much go through memory, where both ends are programs that chappe understands
+    #[arg(long)]
+    pub io: bool,
     /// The program and its arguments
     #[arg(required = true, value_name = "PROGRAM", trailing_var_arg = true)]
     pub program: Vec<OsString>,
@@ -30,6 +33,7 @@ Examples:
   chappe run --owned -- python3 train.py    # multiprocessing.Lock
                                             # survives a killed worker
   chappe ls posix       # semaphores of sem_open
+  chappe run --io -- sh -c 'head -c 2G /dev/zero | cat | wc -c'
 
 What is replaced:
   sem_init, sem_destroy, sem_open, sem_close, sem_unlink, sem_wait,
@@ -58,6 +62,21 @@ With --barging:
   be overtaken any number of times. Owned semaphores are served in order
   all the same. What was made stays as it was made.
 
+With --io (experimental):
+  Do not use it for pipelines that compute: there it gains nothing. It is
+  for pumps: pipes that carry more than 16 MiB, or 16,000 writes, between
+  programs such as cat, head, tail, tee, wc, yes, tr, cut, seq, uniq,
+  base64, sha256sum, and programs that use no more of the C library than
+  they do. Such a pipe goes through a ring of memory once each of its two
+  ends is one process' alone. All other pipes, and all other programs
+  (shells, threads, poll, splice, static programs), are the kernel's as
+  without it. A pipe that has begun so is the kernel's again from the
+  first call that chappe does not know. End of file, SIGPIPE and signals
+  are as without. A wrong address given to read or write is SIGSEGV, not
+  EFAULT. Do not open or take the descriptors of such programs from
+  outside (/proc/PID/fd, pidfd_getfd): what is in the ring is not there.
+  chappe stays beside the program, passes signals on, and ends as it does.
+
 Which programs:
   Linked dynamically with the GNU C library, of this machine's kind, and
   not set-uid, set-gid or with file capabilities: the system ignores
@@ -73,7 +92,8 @@ Environment:
   CHAPPE_RUN_OWNED set to 1 for the program by --owned
   CHAPPE_RUN_BARGING
                    the same by --barging
+  CHAPPE_RUN_IO    set by --io: what its pipes need to know
 
 Exit status:
-  The program's: chappe becomes the program. 125 if chappe failed,
+  The program's: chappe becomes the program (with --io: ends as it does). 125 if chappe failed,
   126 if the program cannot be run, 127 if there is none.";

@@ -45,6 +45,7 @@ mod query;
 mod remote;
 mod room;
 mod run;
+mod run_io;
 mod schema;
 mod sem;
 mod signals;

@@ -17,7 +17,7 @@ pub fn library() -> &'static Path {
         // Of the same target directory as the command; cargo is told by itself where that is.
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
-        build.args(["build", "--quiet", "--package", "chappe-preload", "--message-format=json"]);
+        build.args(["build", "--quiet", "--package=chappe-preload", "--package=chappe-io", "--message-format=json"]);
         build.current_dir(env!("CARGO_MANIFEST_DIR")).stdin(Stdio::null());
         let built = build.output().expect("cargo can be run");
         let told = String::from_utf8_lossy(&built.stdout);

@@ -1,0 +1,412 @@
+//! The pipes of this process: what is known of each descriptor, when a lane is begun, and when it is left.
+//!
+//! ```text
+//!   unseen --first call--> COUNTED --enough, and the end is this process' alone--> OWNED --another call, or the other end--> the kernel's
+//!                             '------------- not to be had -----------------------------------------------------------------^
+//! ```
+//!
+//! - I1 What is kept of a number is true as long as it is open: `forget` is called before each close.
+//! - I2 An end that owns a lane is the only one of its process for that pipe and direction: the first use of a second descriptor leaves it.
+//! - I3 There is one thread (`gate`). A signal handler of it may come here at any point but where signals are kept out: then it finds either
+//!   what was before, or what is behind.
+//!
+//! Nothing here allocates: the handler may have come out of the program's allocator.
+
+use crate::{asked, gate};
+use chappe_lane::{Lane, Pipe, Reader, Writer};
+use chappe_pipes::{Descriptor, Place};
+use libc::c_int;
+use std::cell::{Cell, OnceCell};
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+
+/// A look at all processes costs milliseconds: what a pipe has to bring before, in bytes or calls, and how much longer it takes after one in
+/// vain.
+const BYTES: u64 = 16 << 20;
+const CALLS: u64 = 1 << 14;
+const LONGER: u64 = 4;
+/// How much a reader brings between two looks whether its writer has begun.
+const LOOK: u64 = 64;
+/// What one system call moves at most.
+const MOST: usize = 0x7fff_f000;
+
+const NUMBERS: usize = 1024;
+const ENDS: usize = 32;
+
+/// Of a descriptor: nothing is known yet.
+const UNSEEN: u8 = 0;
+/// All calls are the kernel's.
+const KERNELS: u8 = 1;
+/// It is this one of the ends, and those behind it.
+const FIRST: u8 = 2;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Reads,
+    Writes,
+}
+
+enum Owner {
+    Reader(Reader<'static, Descriptor<'static>>),
+    Writer(Writer<'static, Descriptor<'static>>),
+}
+
+/// One end of a pipe.
+struct End {
+    is_used: Cell<bool>,
+    fd: Cell<RawFd>,
+    role: Cell<Role>,
+    /// The pipe's.
+    number: Cell<u64>,
+    calls: Cell<u64>,
+    bytes: Cell<u64>,
+    /// With how many of either a lane is tried next.
+    enough: Cell<(u64, u64)>,
+    is_plain: Cell<bool>,
+    // Never taken away again: the memory of words that are owned stays.
+    place: OnceCell<Place>,
+    descriptor: OnceCell<Descriptor<'static>>,
+    owner: OnceCell<Owner>,
+}
+
+struct State {
+    numbers: [Cell<u8>; NUMBERS],
+    ends: [End; ENDS],
+}
+
+// SAFETY: there is one thread: I3.
+unsafe impl Sync for State {}
+
+static STATE: State = State {
+    numbers: [const { Cell::new(UNSEEN) }; NUMBERS],
+    ends: [const {
+        End {
+            is_used: Cell::new(false),
+            fd: Cell::new(-1),
+            role: Cell::new(Role::Reads),
+            number: Cell::new(0),
+            calls: Cell::new(0),
+            bytes: Cell::new(0),
+            enough: Cell::new((0, 0)),
+            is_plain: Cell::new(false),
+            place: OnceCell::new(),
+            descriptor: OnceCell::new(),
+            owner: OnceCell::new(),
+        }
+    }; ENDS],
+};
+
+/// read(2).
+///
+/// # Safety
+/// Room for as many bytes, or none at all and the kernel says so.
+#[inline]
+pub unsafe fn read(fd: RawFd, into: *mut u8, len: usize) -> isize {
+    if let Some(end) = find(fd, Role::Reads) {
+        end.tick();
+        if let Some(Owner::Reader(reader)) = end.owner() {
+            // SAFETY: the caller's. The kernel moves no more at once, either.
+            let into = unsafe { std::slice::from_raw_parts_mut(present(into), len.min(MOST)) };
+            return end.answer(|| reader.read(into));
+        }
+        // SAFETY: the caller's.
+        return end.count(unsafe { libc::syscall(libc::SYS_read, fd, into, len) } as isize);
+    }
+    // SAFETY: the caller's.
+    unsafe { libc::syscall(libc::SYS_read, fd, into, len) as isize }
+}
+
+/// write(2).
+///
+/// # Safety
+/// As many bytes, or none at all and the kernel says so.
+#[inline]
+pub unsafe fn write(fd: RawFd, from: *const u8, len: usize) -> isize {
+    if let Some(end) = find(fd, Role::Writes) {
+        end.tick();
+        if let Some(Owner::Writer(writer)) = end.owner() {
+            // SAFETY: the caller's. The kernel moves no more at once, either.
+            let from = unsafe { std::slice::from_raw_parts(present(from.cast_mut()), len.min(MOST)) };
+            return end.answer(|| writer.write(from));
+        }
+        // SAFETY: the caller's.
+        return end.count(unsafe { libc::syscall(libc::SYS_write, fd, from, len) } as isize);
+    }
+    // SAFETY: the caller's.
+    unsafe { libc::syscall(libc::SYS_write, fd, from, len) as isize }
+}
+
+/// An address that no slice may not have.
+fn present(at: *mut u8) -> *mut u8 {
+    if at.is_null() { std::ptr::dangling_mut() } else { at }
+}
+
+/// The descriptor is closed next: its pipe's lane is left.
+pub fn forget(fd: RawFd) {
+    let Some((number, end)) = known(fd) else { return };
+    if let Some(end) = end {
+        without_signals(|| {
+            end.leave();
+            // Its memory stays its own, and so it is not used again.
+            end.is_used.set(end.place.get().is_some());
+            end.fd.set(-1);
+            number.set(UNSEEN);
+        });
+    }
+    number.set(UNSEEN);
+}
+
+/// A call that knows nothing of lanes comes next, on this descriptor: its pipe's lane is left for good.
+pub fn leave(fd: RawFd) {
+    match known(fd) {
+        Some((_, Some(end))) => without_signals(|| end.leave()),
+        Some((number, None)) if number.get() == KERNELS => {}
+        // It may be another descriptor of a pipe that has one.
+        _ => leave_all(),
+    }
+}
+
+/// The same on any of them.
+pub fn leave_all() {
+    if STATE.ends.iter().any(End::has_lane) {
+        without_signals(|| STATE.ends.iter().for_each(End::leave));
+    }
+}
+
+fn known(fd: RawFd) -> Option<(&'static Cell<u8>, Option<&'static End>)> {
+    let number = STATE.numbers.get(usize::try_from(fd).ok()?)?;
+    Some((number, number.get().checked_sub(FIRST).map(|at| &STATE.ends[usize::from(at)])))
+}
+
+/// The end that this descriptor is, if calls of this kind on it are not just the kernel's.
+#[inline]
+fn find(fd: RawFd, role: Role) -> Option<&'static End> {
+    match known(fd) {
+        Some((_, Some(end))) => (end.role.get() == role && !end.is_plain.get()).then_some(end),
+        Some((number, None)) if number.get() == KERNELS => None,
+        Some((number, None)) => without_signals(|| first(fd, number)).filter(|end| end.role.get() == role),
+        // A number for which there is no place: it may be another one of a pipe that has a lane.
+        None => {
+            leave_all();
+            None
+        }
+    }
+}
+
+/// The first call on a descriptor.
+#[cold]
+fn first(fd: RawFd, seen: &Cell<u8>) -> Option<&'static End> {
+    let Some(number) = pipe_number(fd) else {
+        // Also what is no descriptor: it may be one at the next call.
+        // SAFETY: touches no memory.
+        if unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD) } >= 0 {
+            seen.set(KERNELS);
+        }
+        return None;
+    };
+    // SAFETY: touches no memory.
+    let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL) } as c_int;
+    let role = match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => Some(Role::Reads),
+        libc::O_WRONLY => Some(Role::Writes),
+        _ => None,
+    };
+    let mut is_second = role.is_none();
+    for end in STATE.ends.iter().filter(|end| end.is_used.get() && end.number.get() == number) {
+        let is_same = role.is_none_or(|role| role == end.role.get());
+        // I2. One that comes while the other end has a lane has been opened since its proof.
+        end.leave();
+        if is_same && !end.has_lane() {
+            end.give_up();
+        }
+        is_second |= is_same;
+    }
+    let free = STATE.ends.iter().position(|end| !end.is_used.get()).filter(|_| !is_second);
+    let (Some(at), Some(role)) = (free, role) else {
+        seen.set(KERNELS);
+        return None;
+    };
+    let end = &STATE.ends[at];
+    end.fd.set(fd);
+    end.role.set(role);
+    end.number.set(number);
+    end.calls.set(0);
+    end.bytes.set(0);
+    end.enough.set((CALLS, BYTES));
+    end.is_plain.set(false);
+    end.is_used.set(true);
+    seen.set(FIRST + at as u8);
+    Some(end)
+}
+
+impl End {
+    #[inline]
+    fn owner(&self) -> Option<&'static Owner> {
+        // SAFETY: an end is in a static place.
+        unsafe { &*std::ptr::from_ref(self) }.owner.get().filter(|_| !self.is_plain.get())
+    }
+
+    /// Before a call: a lane is begun, if it is time.
+    #[inline]
+    fn tick(&self) {
+        let (calls, bytes) = self.enough.get();
+        if self.owner.get().is_none() && (self.calls.get() >= calls || self.bytes.get() >= bytes) {
+            // SAFETY: an end is in a static place.
+            let end: &'static End = unsafe { &*std::ptr::from_ref(self) };
+            without_signals(|| end.begin());
+        }
+    }
+
+    /// Behind a call of the kernel's.
+    fn count(&self, moved: isize) -> isize {
+        self.calls.set(self.calls.get() + 1);
+        self.bytes.set(self.bytes.get() + moved.max(0) as u64);
+        moved
+    }
+
+    /// A call of the lane's, as the C library has it: errno stays if it succeeds.
+    #[inline]
+    fn answer(&self, call: impl FnOnce() -> std::io::Result<usize>) -> isize {
+        let kept = errno();
+        let result = call();
+        if self.place.get().is_some_and(|place| place.words().is_plain()) {
+            self.is_plain.set(true);
+        }
+        match result {
+            Ok(count) => {
+                set_errno(kept);
+                count as isize
+            }
+            Err(why) => {
+                set_errno(why.raw_os_error().unwrap_or(libc::EIO));
+                -1
+            }
+        }
+    }
+
+    /// Owns a lane, if that can be had now.
+    #[cold]
+    fn begin(&'static self) {
+        let (calls, bytes) = self.enough.get();
+        if self.role.get() == Role::Reads && self.place.get().is_none() && !asked::meeting().is_begun(self.number.get())
+        {
+            let (calls, bytes) = (self.calls.get() + LOOK, self.bytes.get() + BYTES / LOOK);
+            return self.enough.set((calls, bytes));
+        }
+        if !gate::has_no_system_calls() {
+            return self.give_up();
+        }
+        // The reader whose writer was in a call goes on from here.
+        if self.place.get().is_none() {
+            self.enough.set((calls * LONGER, bytes * LONGER));
+            let Some(others) = asked::run().others(self.fd.get()) else { return };
+            let is_alone = match self.role.get() {
+                Role::Reads => !others.read,
+                Role::Writes => !others.write,
+            };
+            if !is_alone {
+                return;
+            }
+            let met = match self.role.get() {
+                Role::Reads => asked::meeting().join(self.number.get()),
+                Role::Writes => asked::meeting().begin(self.number.get()).map(Some),
+            };
+            match met {
+                Ok(Some(place)) => _ = self.place.set(place),
+                Ok(None) => return,
+                Err(_) => return self.give_up(),
+            }
+        }
+        let Some(place) = self.place.get() else { return };
+        let pipe = self.descriptor.get_or_init(|| Descriptor::new(self.fd.get(), place));
+        let lane = Lane { words: place.words(), pipe };
+        let owner = match self.role.get() {
+            Role::Reads if !lane.catch_up() => {
+                // The writer is in write(2): at the next call.
+                return self.enough.set((self.calls.get() + 1, u64::MAX));
+            }
+            Role::Reads => lane.reader().map(|reader| reader.map(Owner::Reader)),
+            Role::Writes if pipe.may_push() && pipe.is_stream() && lane.begin_late() => {
+                lane.writer().map(|writer| writer.map(Owner::Writer))
+            }
+            Role::Writes => Ok(None),
+        };
+        match owner {
+            Ok(Some(owner)) => {
+                if matches!(owner, Owner::Reader(_)) {
+                    asked::meeting().end(self.number.get());
+                }
+                let _ = self.owner.set(owner);
+            }
+            // A lane that is closed has nothing in its ring before its reader has come.
+            _ => self.give_up(),
+        }
+    }
+
+    /// There is no lane, and will be none.
+    fn give_up(&self) {
+        if self.place.get().is_some() {
+            asked::meeting().end(self.number.get());
+        }
+        self.is_plain.set(true);
+    }
+
+    /// Whether it has begun one, which it has not left.
+    fn has_lane(&self) -> bool {
+        self.is_used.get() && self.place.get().is_some() && !self.is_plain.get()
+    }
+
+    /// If it has a lane, all calls are the kernel's from here on, unless the lane cannot be left: then each call tries again.
+    fn leave(&self) {
+        if !self.has_lane() {
+            return;
+        }
+        let left = match self.owner.get() {
+            Some(Owner::Reader(reader)) => reader.demote(),
+            Some(Owner::Writer(writer)) => writer.demote(),
+            None => Ok(()),
+        };
+        if left.is_ok() {
+            self.give_up();
+        }
+    }
+}
+
+/// The number of a descriptor's pipe. None: it is no pipe.
+pub fn pipe_number(fd: RawFd) -> Option<u64> {
+    let mut facts = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: a place for the facts, which the call fills where it succeeds.
+    unsafe {
+        if libc::syscall(libc::SYS_fstat, fd, facts.as_mut_ptr()) != 0 {
+            return None;
+        }
+        let facts = facts.assume_init();
+        (facts.st_mode & libc::S_IFMT == libc::S_IFIFO).then_some(facts.st_ino)
+    }
+}
+
+/// No handler runs meanwhile, and errno stays.
+fn without_signals<R>(act: impl FnOnce() -> R) -> R {
+    let kept = errno();
+    let (mut all, mut before) = (MaybeUninit::<libc::sigset_t>::uninit(), MaybeUninit::<libc::sigset_t>::uninit());
+    // SAFETY: both are places for masks, which the calls fill.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let result = act();
+    // SAFETY: the mask as it was.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    set_errno(kept);
+    result
+}
+
+fn errno() -> c_int {
+    // SAFETY: the thread's own.
+    unsafe { *libc::__errno_location() }
+}
+
+fn set_errno(to: c_int) {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = to };
+}

@@ -1,0 +1,89 @@
+//! What `chappe run --io` puts before a program's C library: pipes between unmodified programs whose bytes go through memory (section 1.3.5,
+//! table 7.1).
+//!
+//! | | |
+//! |---|---|
+//! | `known` | the functions of the C library that this library understands |
+//! | `gate` | whether a program uses these alone |
+//! | `patch` | the C library's entry points, turned to `calls` |
+//! | `calls` | what takes the place of read, write, close and others |
+//! | `ends` | the pipes of the process: when a lane is begun, and when it is left |
+//! | `asked` | what `chappe run` says of the run |
+//!
+//! - I1 A program is left as it is unless all of it is understood: all that it and its libraries import is in `known`, their code has no system
+//!   call instruction, and the C library's entries could be turned. Such a program has one thread, starts no other, and hands no descriptor on.
+//! - I2 A pipe is the kernel's until it has brought much. Then, if its writer is understood and the only process that has the writing end, and
+//!   so its reader, the two begin a lane (`chappe_pipes`). Nobody else can read or write there as long as the lane is used.
+//! - I3 Any call on a pipe with a lane that is neither read nor write leaves the lane before: close, dup2 over it, most of fcntl, poll, writev. So
+//!   does the first use of another descriptor of the same pipe.
+//! - I4 A process that is killed, or ends, with an end of a lane leaves nobody behind who could miss a byte: the other owner drains the ring, or
+//!   is told by the kernel that nobody reads.
+//!
+//! A program that is interrupted in a call by a handler which reads or writes finds what the kernel would give it. A buffer that is not the
+//! program's own is SIGSEGV, and EFAULT without this library. What `chappe_pipes` does not see of holders is told there. A program in which a
+//! system call is made by the instruction of 32-bit programs is not recognised.
+//!
+//! On processors other than x86-64 all programs are left as they are.
+
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod asked;
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod calls;
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod ends;
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod gate;
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod known;
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod patch;
+
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+mod begin {
+    use crate::{asked, calls, ends, gate, patch};
+    use libc::{c_char, c_int};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Runs when the library is loaded.
+    #[used]
+    #[unsafe(link_section = ".init_array")]
+    static BEGIN: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = begin;
+
+    extern "C" fn begin(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
+        // SAFETY: the program's environment, as the dynamic linker hands it over.
+        if unsafe { asked::look(environment) } && (0..3).any(|fd| ends::pipe_number(fd).is_some()) {
+            arm();
+        }
+    }
+
+    /// Turns the C library's entries, if this is a program for it: once.
+    fn arm() {
+        static IS_DONE: AtomicBool = AtomicBool::new(false);
+        // Relaxed: a program with several threads is none for it, whichever of them looks.
+        if asked::is_on() && !IS_DONE.swap(true, Ordering::Relaxed) && gate::imports_are_known() {
+            patch::turn(&calls::TURNED);
+        }
+    }
+
+    /// POSIX' function: a program that makes a pipe may be one for it, though it began without.
+    ///
+    /// # Safety
+    /// As POSIX has it.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn pipe(ends: *mut c_int) -> c_int {
+        arm();
+        // SAFETY: the caller's.
+        unsafe { libc::syscall(libc::SYS_pipe2, ends, 0) as c_int }
+    }
+
+    /// Linux's function, as above.
+    ///
+    /// # Safety
+    /// As its manual has it.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn pipe2(ends: *mut c_int, flags: c_int) -> c_int {
+        arm();
+        // SAFETY: the caller's.
+        unsafe { libc::syscall(libc::SYS_pipe2, ends, flags) as c_int }
+    }
+}
