@@ -1,5 +1,5 @@
 //! Objects between the threads of one process, in one program: what its suites share is built and linked once. None of them counts what
-//! the process has, forks, or is started again as an actor: those have a program each.
+//! the process has, forks, or is started again as an actor: those have a program each. One that is to be alone starts itself again.
 
 #[path = "../house/asleep.rs"]
 mod asleep;
