@@ -26,8 +26,11 @@ const SHELL: [&str; 24] = [
     "seq", "grep", "head", "id", "test", "yes", "wc", "sort", "tr", "dd",
 ];
 
+/// Where the C library for AArch64 lies.
+pub const AARCH64_SYSROOT: &str = "/usr/aarch64-linux-gnu";
+
 /// One kind of processor.
-struct Processor {
+pub struct Processor {
     /// As ELF has it.
     number: u8,
     target: &'static str,
@@ -65,6 +68,25 @@ const PROCESSORS: [Processor; 2] = [
 ];
 
 impl Processor {
+    /// AArch64.
+    pub fn aarch64() -> &'static Processor {
+        &PROCESSORS[1]
+    }
+
+    /// What its programs are built with, and is not here.
+    pub fn lacks(&self) -> Option<String> {
+        let rustc = std::env::var_os("CHAPPE_DIST_RUSTC").unwrap_or_else(|| "rustc".into());
+        let out = Command::new(rustc)
+            .args(["--print", "target-libdir", "--target", self.target])
+            .current_dir(root())
+            .output();
+        let libraries = out.map(|out| String::from_utf8_lossy(&out.stdout).trim_end().to_owned()).unwrap_or_default();
+        if !Path::new(&libraries).is_dir() {
+            return Some(format!("Rust's standard library for {}", self.target));
+        }
+        Command::new(self.linker).arg("--version").output().is_err().then(|| self.linker.to_owned())
+    }
+
     /// That of a program.
     fn of(program: &Path) -> Result<&'static Processor> {
         let bytes = fs::read(program).with_context(|| program.display().to_string())?;
@@ -73,7 +95,11 @@ impl Processor {
         found.with_context(|| format!("{} is no program for a processor that is known here", program.display()))
     }
 
-    fn build(&self, args: &[&str]) -> Result<Vec<Program>> {
+    /// Builds test programs for it.
+    ///
+    /// # Errors
+    /// What does not compile.
+    pub fn build(&self, args: &[&str]) -> Result<Vec<Program>> {
         let mut call = Cargo::new("test").args(["--target", self.target]).args(args);
         if let Ok(rustc) = std::env::var("CHAPPE_DIST_RUSTC") {
             call = call.env("RUSTC", &rustc);

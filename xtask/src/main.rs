@@ -10,6 +10,7 @@
 //! cargo xtask lint                       the house rules alone
 //! cargo xtask engines                    etcd, for the tests of `test --all` that need an engine; needs Go
 //! cargo xtask guest KERNEL BUSYBOX [ARG...]  test programs under another kernel, or for another processor, in a guest of QEMU
+//! cargo xtask emulated [ARG...] [-- ARG...]  test programs for AArch64, each in QEMU's emulation of one process
 //! cargo xtask count [COMMIT]             lines of code by crate, without blank ones and comments; beside those of a commit
 //! cargo xtask bench pool [--quick]       pools beside their peers, one run
 //! cargo xtask bench sync [--quick]       semaphores, mutexes and choice beside theirs, and Plan 9's tables
@@ -64,6 +65,7 @@ mod calls;
 mod changed;
 mod count;
 mod dist;
+mod emulated;
 mod engines;
 mod explore;
 mod guest;
@@ -126,6 +128,7 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["lint"] => lint::command(&root()),
         ["engines"] => engines::build().map(|at| println!("{}", at.display())),
         ["guest", kernel, busybox, rest @ ..] => guest::command(kernel, busybox, rest),
+        ["emulated", rest @ ..] => emulated::command(rest),
         ["count"] => count::command(None),
         ["count", commit] => count::command(Some(*commit)),
         ["bench", what @ ("pool" | "sync" | "tube" | "ras" | "realtime" | "waiters" | "queue"), rest @ ..] => {

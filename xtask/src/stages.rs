@@ -11,7 +11,7 @@
 //! | mutants | a tenth of those that a deterministic test finds | every one |
 //! | clients of engines, and engines that [`engines`] builds; benchmarks and the lab: tables and plots | no | yes |
 //! | clippy, documentation | no: `cargo xtask check` | yes |
-//! | licences, the guide as a site, models, release build, crates as they would be published | no | yes, with the models' mistakes |
+//! | licences, the guide as a site, models, release build, crates as they would be published, programs for AArch64 | no | yes, with the models' mistakes |
 //!
 //! The tenth is another one with each commit, and the same for the same commit: [`turn()`]. A test of the explorer or of loom is due in
 //! two of ten; those that a change reaches are run at once by `--changed`. Tests that do less of the same in the gate
@@ -276,6 +276,8 @@ fn rest(level: Level) -> Vec<Stage> {
         ));
         let build = Cargo::new("build").args(["--release"]);
         stages.push(stage("release build", build, "the command itself does not build"));
+        let emulated = Cargo::new("xtask").args(["emulated"]);
+        stages.push(stage("emulated", emulated, "a test fails on AArch64: `cargo xtask emulated -p CRATE`"));
         // In the order of what they depend on, each built from its package alone.
         let publish = Cargo::new("publish").args(["--workspace", "--dry-run", "--allow-dirty"]);
         stages.push(stage("packages", publish, "a crate could not be published: what it needs is not in its package"));
