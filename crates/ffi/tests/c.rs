@@ -12,7 +12,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const WARNINGS: [&str; 6] = ["-Wall", "-Wextra", "-Werror", "-g", "-O1", "-D_GNU_SOURCE"];
+// -g1: lines and functions for what a sanitizer says, a quarter less to compile than with types and variables.
+const WARNINGS: [&str; 6] = ["-Wall", "-Wextra", "-Werror", "-g1", "-O1", "-D_GNU_SOURCE"];
 const SANITIZERS: &str = "-fsanitize=address,undefined";
 
 fn own(path: &str) -> PathBuf {
