@@ -62,6 +62,14 @@ fn below(ancestor: i32, all: &[Process]) -> Vec<Process> {
     found
 }
 
+/// Whether this child, which nobody has waited for, is the only one of a process of whose threads the first alone begins others, or those that have ended,
+/// as far as the kernel says that. What threads and processes that have died began is the first one's, too, and of that the kernel lists all that stay: it
+/// goes from one to the next.
+pub fn is_only_child(pid: i32, of: u32) -> bool {
+    let all = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+    all.split_ascii_whitespace().eq([pid.to_string().as_str()])
+}
+
 /// Whether another process is in this process's group.
 pub fn group_is_shared() -> bool {
     let (me, group) = (std::process::id() as i32, crate::terminal::own_group());
@@ -81,6 +89,8 @@ pub fn has_open(pid: i32, file: &Metadata) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
 
     #[test]
     fn a_name_with_brackets_and_spaces_is_no_trap() {
@@ -90,6 +100,23 @@ mod tests {
         assert!(parse(7, format!("7 (ended) Z 3 5 {rest} 4096 1").as_bytes()).is_none());
         assert!(parse(7, format!("7 (ending) R 3 5 {rest} 0 0").as_bytes()).is_none());
         assert!(parse(7, b"").is_none());
+    }
+
+    #[test]
+    fn a_second_child_is_not_overlooked() {
+        let script = "sleep 1000 & a=$!; echo $a; read x; sleep 1000 & echo; read x; kill $a $!";
+        let mut shell = Command::new("sh");
+        let mut shell = shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut to, mut from) = (shell.stdin.take().unwrap(), BufReader::new(shell.stdout.take().unwrap()).lines());
+        let first: i32 = from.next().unwrap().unwrap().parse().unwrap();
+        // A kernel without the list says nothing.
+        let listed = std::fs::exists(format!("/proc/{0}/task/{0}/children", shell.id())).unwrap();
+        assert_eq!(is_only_child(first, shell.id()), listed);
+        to.write_all(b"\n").unwrap();
+        assert_eq!(from.next().unwrap().unwrap(), "");
+        assert!(!is_only_child(first, shell.id()));
+        drop(to);
+        shell.wait().unwrap();
     }
 
     #[test]

@@ -149,7 +149,7 @@ pub fn run(a: &Jobserver, json: bool, file_size: bool) -> Result<u8, Failure> {
     let ended = watch.stay(&job, &terminal, a.job.grace.0, None);
 
     let served = server.end();
-    let survivors = keep::survivors();
+    let survivors = keep::survivors(None);
     let kept = !survivors.is_empty() && !a.job.close;
     let out = if kept { served.out } else { 0 };
     served.tokens.end(out);

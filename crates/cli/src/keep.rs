@@ -34,15 +34,17 @@ fn is_apart(pid: i32) -> bool {
     mark.is_some_and(|mark| mark != own.as_bytes())
 }
 
-/// All descendants of chappe when the job's first process has ended, but for jobs that it has handed in.
-pub fn survivors() -> Vec<Process> {
+/// All descendants of chappe when the job's first process has ended, but for jobs that it has handed in, and its `own`.
+pub fn survivors(own: Option<i32>) -> Vec<Process> {
     // They would be its children: it is their subreaper. To look for them reads of every process of the machine.
-    if chappe::process::is_childless() {
+    let me = std::process::id();
+    if chappe::process::is_childless() || own.is_some_and(|own| family::is_only_child(own, me)) {
         return Vec::new();
     }
-    let mut all = family::descendants(std::process::id() as i32);
+    let mut all = family::descendants(me as i32);
     let mut apart = Vec::new();
     // Parents come before their children.
+    all.retain(|process| Some(process.pid) != own);
     all.retain(|process| {
         let is_part = !apart.contains(&process.parent) && !is_apart(process.pid);
         apart.extend((!is_part).then_some(process.pid));

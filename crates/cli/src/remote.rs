@@ -26,6 +26,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 use chappe::remote::etcd::Etcd;
 use place::Place;
 use serde_json::json;
+use std::time::Duration;
 
 /// An engine as a whole.
 fn whole(name: Option<&str>, on: Option<&str>) -> Result<Place> {
@@ -46,11 +47,12 @@ fn whole(name: Option<&str>, on: Option<&str>) -> Result<Place> {
 /// With the status that says which kind of failure it is.
 pub fn run(cli: &Cli, file_size: bool) -> Result<u8, Failure> {
     let (on, json) = (cli.on.as_deref(), cli.json);
-    let at = |names: &[String]| -> Result<(Place, Etcd), Failure> {
+    let within = |names: &[String], timeout: Option<Duration>| -> Result<(Place, Etcd), Failure> {
         let place = Place::of(names, on).map_err(failed)?;
-        let etcd = place.connect().map_err(|e| failed(anyhow!(e)))?;
+        let etcd = place.connect_within(timeout).map_err(|e| failed(anyhow!(e)))?;
         Ok((place, etcd))
     };
+    let at = |names: &[String]| within(names, None);
     match &cli.command {
         Command::Acquire(a) => return acquire::run(a, on, json, file_size),
         Command::Pool(PoolCommand::Create { names, permits, mutex, .. }) => {
@@ -84,7 +86,7 @@ pub fn run(cli: &Cli, file_size: bool) -> Result<u8, Failure> {
             done(sem::up(&place, &etcd, &place.names[0], *count), json)
         }
         Command::Sem(SemCommand::Down { name, timeout, nonblock, .. }) => {
-            let (place, etcd) = at(std::slice::from_ref(name))?;
+            let (place, etcd) = within(std::slice::from_ref(name), *timeout)?;
             done(Ok(sem::down(&place, &etcd, &place.names[0], *timeout, *nonblock, json)?), json)
         }
         Command::Sem(SemCommand::Value { name }) => {
@@ -128,11 +130,11 @@ pub fn run(cli: &Cli, file_size: bool) -> Result<u8, Failure> {
             done(tube::seal(&place, &etcd, &place.names[0]), json)
         }
         Command::Send(a) => {
-            let (place, etcd) = at(std::slice::from_ref(&a.name))?;
+            let (place, etcd) = within(std::slice::from_ref(&a.name), a.timeout)?;
             tube::send(&place, &etcd, a, json)
         }
         Command::Recv(a) => {
-            let (place, etcd) = at(&a.names)?;
+            let (place, etcd) = within(&a.names, a.timeout)?;
             return tube::recv(&place, &etcd, a, json);
         }
         _ => Err(failed(anyhow!("that cannot be on an engine"))),

@@ -77,8 +77,7 @@ impl Under<'_> {
         let beside = self.beside.as_deref_mut().map(|beside| beside as &mut dyn Beside);
         let ended = watch.stay(&job, &terminal, self.how.grace.0, beside);
         let own = self.beside.as_ref().and_then(|beside| beside.own());
-        let mut survivors = keep::survivors();
-        survivors.retain(|process| Some(process.pid) != own);
+        let survivors = keep::survivors(own);
         if let Some(lease) = self.lease
             && let Err(e) = keep::look_after(&survivors, lease, self.object, watch.before)
         {

@@ -54,7 +54,7 @@ pub struct Acquire {
     /// On an engine: what is done when the permit is lost while the command runs; chappe ends with 125 in each case
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLoss::Term, hide_short_help = true)]
     pub on_loss: OnLoss,
-    /// On an engine: how long to try to reach it (5s)
+    /// On an engine: how long to try to reach it (5s, or as long as --timeout if that is less)
     #[arg(long, value_name = "DURATION", value_parser = parse, hide_short_help = true)]
     pub connect_timeout: Option<Duration>,
     /// On an engine: also one that may end leases of jobs that live

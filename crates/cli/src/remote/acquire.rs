@@ -41,7 +41,7 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
     }
 
     let began = Instant::now();
-    let etcd = place.connect().map_err(|e| failed(e.into()))?;
+    let etcd = place.connect_within(a.timeout).map_err(|e| failed(e.into()))?;
     if !a.nested {
         refuse_itself(&etcd, &place).map_err(failed)?;
     }
@@ -57,7 +57,7 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
     let Got { grant, object, held, session, keeper, line: (read, write) } = wait(&place, &etcd, &how)?;
     let size = object.permits();
     // The attempt may have another name by now: the keeper looks for this one.
-    let mark = keeper.mark().to_owned();
+    let mark = keeper.mark();
     let waited = began.elapsed();
 
     let pool = &want.pools[grant.pool];

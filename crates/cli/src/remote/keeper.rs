@@ -1,4 +1,5 @@
-//! The process that looks after a remote permit when chappe cannot: `chappe keep --line N --told M`, which `chappe acquire` starts before it waits.
+//! The process that looks after a remote permit when chappe cannot: `chappe keep --line N --told M`, which `chappe acquire` starts while the engine
+//! makes the lease, and tells of that before it asks for anything under it.
 //!
 //! ```text
 //!   chappe ---- pipe: holder, permits, deadline ----> keeper          the pipe ends: chappe is gone
@@ -7,6 +8,7 @@
 //!
 //! | what happens | what the keeper does |
 //! |---|---|
+//! | chappe is killed before it has a lease, or tells of it | ends: nothing is held |
 //! | chappe is killed while it waits | ends the lease: the place in the queue is gone at once |
 //! | chappe is killed, its job goes on | renews the lease in its place until the line ends, and gives the permit back; has a keeper of its own |
 //! | both are killed | gives the permit back at once |
@@ -25,7 +27,9 @@ use super::line;
 use crate::args::OnLoss;
 use crate::job::inheritable;
 use crate::signals;
+use chappe::remote::engine::LeaseId;
 use chappe::remote::etcd::Options;
+use chappe::remote::keys;
 use chappe::remote::life::Life;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -40,17 +44,15 @@ use std::time::Duration;
 pub struct Begin {
     /// The engine.
     pub options: Options,
-    /// The lease.
-    pub lease: i64,
-    /// What is done when it is lost.
+    /// What is done when the lease is lost.
     pub on_loss: OnLoss,
-    /// What the job has in its environment.
-    pub mark: String,
 }
 
 /// What it is told each time that something of it is new.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Now {
+    /// The lease. Without one nothing is held, or asked for.
+    pub lease: Option<i64>,
     /// The deadline, since boot.
     pub deadline: Duration,
     /// The lease's time to live.
@@ -66,6 +68,11 @@ pub struct Now {
 }
 
 impl Now {
+    /// What the job has in its environment: the name of the lease's first attempt.
+    pub fn mark(&self) -> String {
+        self.lease.map_or_else(String::new, |lease| keys::attempt(LeaseId(lease), 1))
+    }
+
     /// The lease's life, as it was told.
     pub fn life(&self) -> Life {
         Life::new(self.deadline.saturating_sub(self.ttl), self.ttl)
@@ -149,8 +156,8 @@ impl Keeper {
     }
 
     /// What the job must have in its environment for it.
-    pub fn mark(&self) -> &str {
-        &self.begin.mark
+    pub fn mark(&self) -> String {
+        self.now.mark()
     }
 
     /// The lease has ended: it may end.

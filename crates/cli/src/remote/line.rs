@@ -94,6 +94,11 @@ impl Crew {
         Crew { line, mark, chappe, first: None, own_group: false, left: Vec::new() }
     }
 
+    /// Its mark, which its processes will have.
+    pub fn is_marked(&mut self, mark: String) {
+        self.mark = mark;
+    }
+
     /// It has begun: its first process, and whether that has a group of its own.
     pub fn begins(&mut self, pid: i32, own_group: bool) {
         (self.first, self.own_group) = (Process::of(pid), own_group);
@@ -172,6 +177,9 @@ impl Crew {
     }
 
     fn marked(&self) -> Vec<i32> {
+        if self.mark.is_empty() {
+            return vec![];
+        }
         let all = Marked::look(MARK).bearers(&self.mark).bear;
         all.into_iter().map(|pid| pid as i32).filter(|pid| self.is_of_it(*pid)).collect()
     }

@@ -2,9 +2,11 @@
 
 use crate::elsewhere::is_remote;
 use anyhow::{Context, Result, anyhow, bail};
-use chappe::remote::keys;
-use chappe::remote::place;
+use chappe::remote::drive::GRACE;
+use chappe::remote::etcd::{Etcd, Options};
+use chappe::remote::{RemoteError, keys, place};
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 /// An engine, and names there.
 #[derive(Clone, Debug)]
@@ -42,6 +44,15 @@ impl Place {
             bail!("@{remote} and @{other} are two engines: one choice has its pools on one");
         }
         Ok(Place { names: checked(parts.iter().map(|(_, own)| *own))?, ..Place::named(remote)? })
+    }
+
+    /// Connects; one that has a time itself takes no longer for that, but for the answer of an engine that is there.
+    ///
+    /// # Errors
+    /// As [`Etcd::connect`].
+    pub fn connect_within(&self, timeout: Option<Duration>) -> Result<Etcd, RemoteError> {
+        let most = timeout.map_or(Duration::MAX, |timeout| timeout.max(GRACE));
+        Etcd::connect(&Options { connect_timeout: self.options.connect_timeout.min(most), ..self.options.clone() })
     }
 
     /// An engine by its name alone: `lab`, or none for that of the environment.

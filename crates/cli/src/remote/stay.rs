@@ -51,7 +51,7 @@ pub fn keep(line: RawFd, told: RawFd) {
         parts.and_then(|(begin, state)| Some((serde_json::from_str(begin).ok()?, serde_json::from_str(state).ok()?)));
     let Some((begin, state)): Option<(Begin, Now)> = read else { return };
     let chappe = std::os::unix::process::parent_id() as i32;
-    let mut crew = Crew::new(line, begin.mark.clone(), chappe);
+    let mut crew = Crew::new(line, String::new(), chappe);
     let state = beside(chappe, &begin, state, Told { pipe, part: vec![] }, &mut crew);
     if !state.done {
         take_over(begin, state, &crew);
@@ -104,6 +104,9 @@ fn beside(chappe: i32, begin: &Begin, mut state: Now, mut told: Told, crew: &mut
 
 /// What is new of the job's processes.
 fn know(crew: &mut Crew, old: &Now, new: &Now) {
+    if old.lease != new.lease {
+        crew.is_marked(new.mark());
+    }
     if let (None, Some((pid, own_group))) = (old.job, new.job) {
         crew.begins(pid, own_group);
     }
@@ -112,7 +115,8 @@ fn know(crew: &mut Crew, old: &Now, new: &Now) {
 
 /// chappe is gone.
 fn take_over(begin: Begin, state: Now, crew: &Crew) {
-    let (lease, mut life, came) = (LeaseId(begin.lease), state.life(), connecting(&begin));
+    let Some(lease) = state.lease.map(LeaseId) else { return };
+    let (mut life, came) = (state.life(), connecting(&begin));
     // One that can end before its work is done needs a successor: so not when nothing is left but to give all back.
     let needs = state.held.is_some() && !crew.has_ended();
     let own = needs.then(|| crew.line().try_clone().and_then(|line| Keeper::start(begin.clone(), state.clone(), line)));

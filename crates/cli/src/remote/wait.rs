@@ -11,7 +11,7 @@ use crate::look::permits_text;
 use crate::said::Failure;
 use crate::take::Until;
 use crate::time;
-use anyhow::anyhow;
+use anyhow::{Context, anyhow, ensure};
 use chappe::remote::acquire::{Acquire as Machine, Grant, Of, Outcome, Want};
 use chappe::remote::drive::{self, Circumstances, DriveError};
 use chappe::remote::engine::{Engine, EngineError, LeaseId};
@@ -21,6 +21,7 @@ use chappe::remote::here;
 use chappe::remote::keys::{self, Object};
 use chappe::remote::life;
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -134,16 +135,19 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
     let shown = Arc::new(Mutex::new(format!("chappe: waiting for {}", place.called)));
     let text = Arc::clone(&shown);
     let _line = Line::show(how.json, move || text.lock().unwrap_or_else(PoisonError::into_inner).clone());
-    let mut was_in_line = false;
+    let (mut was_in_line, mut ready) = (false, None);
     loop {
         // One that had a place in line waits for the engine, too.
         let contact = if was_in_line { None } else { began.checked_add(place.options.connect_timeout) };
         let within = drive::answers_until(until.into_iter().chain(contact).min());
-        // A look needs no lease: both take as long as one.
-        let (session, look) = std::thread::scope(|scope| {
-            let looks = scope.spawn(|| etcd.txn_within(&grant::look(&place.space(), &want.pools), within));
-            (etcd.session_within(how.ttl, within), looks.join())
+        // A look and a start need no lease: all three take as long as one.
+        let (looks, spare) = (|| etcd.txn_within(&grant::look(&place.space(), &want.pools), within), ready.take());
+        let (session, look, started) = std::thread::scope(|scope| {
+            let looks = scope.spawn(looks);
+            let starts = scope.spawn(|| spare.map_or_else(|| Started::new(place, how.on_loss), Ok));
+            (etcd.session_within(how.ttl, within), looks.join(), starts.join())
         });
+        let started = joined(started).map_err(failed)?;
         let session = match session {
             Ok(session) => session,
             Err(EngineError::Unknown(why)) if !nonblock && until.is_some_and(|until| Instant::now() >= until) => {
@@ -152,6 +156,7 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
             Err(EngineError::Unknown(why)) if was_in_line || began.elapsed() < place.options.connect_timeout => {
                 *shown.lock().unwrap_or_else(PoisonError::into_inner) =
                     format!("chappe: the engine gives no lease: {why}");
+                ready = Some(started);
                 continue;
             }
             Err(EngineError::Unknown(why)) => {
@@ -159,13 +164,7 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
             }
             Err(e) => return Err(failed(anyhow!("the engine gives no lease: {e}"))),
         };
-        let (life, line) = (session.life(), line::open().map_err(|e| failed(e.into()))?);
-        let id = keys::attempt(session.lease(), 1);
-        let (options, lease) = (place.options.clone(), session.lease().0);
-        let begin = Begin { options, lease, on_loss: how.on_loss, mark: id.clone() };
-        let now = Now { deadline: life.deadline(), ttl: life.ttl(), ..Now::default() };
-        let keeper = line.0.try_clone().and_then(|read| Keeper::start(begin, now, read));
-        let keeper = keeper.map_err(|e| failed(anyhow!("cannot start the keeper of the lease: {e}")))?;
+        let Started { keeper, line } = started.looks_after(&session).map_err(failed)?;
         let by = attempt(session.lease(), 1, &how.label);
         let mut machine = Machine::new(place.space(), by, want.clone());
         if let Ok(look @ Ok(_)) = &look {
@@ -269,6 +268,37 @@ pub fn attempt(lease: LeaseId, number: u32, label: &str) -> Attempt {
     Attempt { id: keys::attempt(lease, number), lease, who }
 }
 
+const NO_KEEPER: &str = "cannot start the keeper of the lease";
+
+/// A keeper that runs, and the two ends of the job's line.
+struct Started {
+    keeper: Keeper,
+    line: (OwnedFd, OwnedFd),
+}
+
+impl Started {
+    /// One that has no lease yet.
+    fn new(place: &Place, on_loss: OnLoss) -> io::Result<Started> {
+        let line = line::open()?;
+        let begin = Begin { options: place.options.clone(), on_loss };
+        let keeper = Keeper::start(begin, Now::default(), line.0.try_clone()?)?;
+        Ok(Started { keeper, line })
+    }
+
+    /// It knows the lease from now on, and so nothing is asked for under it before. Without one the lease, which has nothing, ends by itself.
+    fn looks_after(mut self, session: &Session) -> anyhow::Result<Started> {
+        let (lease, life) = (session.lease().0, session.life());
+        let tells = |now: &mut Now| (now.lease, now.deadline, now.ttl) = (Some(lease), life.deadline(), life.ttl());
+        ensure!(self.keeper.tell(tells), NO_KEEPER);
+        Ok(self)
+    }
+}
+
+/// What a thread came to that starts a keeper.
+fn joined(started: std::thread::Result<io::Result<Started>>) -> anyhow::Result<Started> {
+    started.map_err(|_| anyhow!("its thread has panicked")).and_then(|started| Ok(started?)).context(NO_KEEPER)
+}
+
 /// A keeper of a lease under which nothing is held that has a job.
 pub struct Kept {
     keeper: Keeper,
@@ -296,14 +326,14 @@ pub fn keep(place: &Place, etcd: &Etcd, label: &str) -> Result<(Session, Attempt
     let failed = |why| Failure { status: 1, why };
     let ttl = place.ttl.unwrap_or(life::USUAL);
     life::check(ttl).map_err(|e| failed(anyhow!(e)))?;
-    let session = etcd.session(ttl).map_err(|e| failed(anyhow!("the engine gives no lease: {e}")))?;
-    let (life, line) = (session.life(), line::open().map_err(|e| failed(e.into()))?);
+    let (session, started) = std::thread::scope(|scope| {
+        let starts = scope.spawn(|| Started::new(place, OnLoss::Warn));
+        (etcd.session(ttl), starts.join())
+    });
+    let started = joined(started).map_err(failed)?;
+    let session = session.map_err(|e| failed(anyhow!("the engine gives no lease: {e}")))?;
+    let Started { keeper, line } = started.looks_after(&session).map_err(failed)?;
     let by = attempt(session.lease(), 1, label);
-    let begin =
-        Begin { options: place.options.clone(), lease: session.lease().0, on_loss: OnLoss::Warn, mark: by.id.clone() };
-    let now = Now { deadline: life.deadline(), ttl: life.ttl(), ..Now::default() };
-    let keeper = line.0.try_clone().and_then(|read| Keeper::start(begin, now, read));
-    let keeper = keeper.map_err(|e| failed(anyhow!("cannot start the keeper of the lease: {e}")))?;
     Ok((session, by, Kept { keeper, _line: line }))
 }
 

@@ -444,7 +444,9 @@ fn a_thousand_jobs_are_undisturbed_while_each_engine_is_cut_in_turn() {
                 // Relaxed: each number is given once.
                 while next.fetch_add(1, Ordering::Relaxed) < JOBS {
                     let err = format!("err-{worker}");
-                    let args = ["acquire", "@lab/a", "--", "sh", "-c", JOB, "sh", "0.5"];
+                    // How long three engines take to agree on a leader, where others have the processors, is no matter of this.
+                    let patient = ["acquire", "--connect-timeout", "2m", "@lab/a", "--"];
+                    let args = [patient.as_slice(), &["sh", "-c", JOB, "sh", "0.5"]].concat();
                     let chappe = Running::from(storm.on(worker % 2, &args, &err).spawn().unwrap());
                     let status = chappe.status();
                     assert!(status.success(), "{status:?}: {}", storm.here.read_now(&err));

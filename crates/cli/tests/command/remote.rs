@@ -6,7 +6,7 @@ use crate::place::{Place, Running, kill, runs, until, wait_for_go};
 use nodes::Nodes;
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -559,7 +559,22 @@ fn a_request_that_no_engine_could_grant_is_refused_locally() {
     let nobody = ["acquire", "--connect-timeout", "100ms", "@/a", "--", "true"];
     let ran = Place::spawn(here.command(&nobody).env("CHAPPE_ON", "etcd://127.0.0.1:1/n")).end();
     assert!(
-        ran.status == Some(125) && ran.err.contains("no endpoint of etcd://127.0.0.1:1/n answers: 127.0.0.1:1"),
+        ran.status == Some(125)
+            && ran.err.contains(
+                "no endpoint of etcd://127.0.0.1:1/n answers: 127.0.0.1:1: tcp connect error: Connection refused"
+            ),
         "{ran:?}"
     );
+    // One that is there and says nothing: first contact takes no longer than the wait may, and so not the 1.5 s that an answer usually has.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("etcd://{}/n", silent.local_addr().unwrap());
+    let ran = here.command(&["acquire", "--timeout", "100ms", "@/a", "--", "true"]).env("CHAPPE_ON", &url).output();
+    let said = String::from_utf8(ran.unwrap().stderr).unwrap();
+    assert!(said.contains("no answer within ") && !said.contains("1500 ms"), "{said}");
+    for (url, part) in
+        [("etcd://", "`etcd://` lacks a host: write etcd://"), ("etcd://h:x/n", "`h:x` is no HOST[:PORT]")]
+    {
+        let ran = Place::spawn(here.command(&["ls", "@"]).env("CHAPPE_ON", url)).end();
+        assert!(ran.status == Some(1) && ran.err.contains(part), "{ran:?}");
+    }
 }

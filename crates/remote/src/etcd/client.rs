@@ -385,17 +385,22 @@ fn unconnected(status: &Status) -> bool {
 }
 
 fn said_by(status: &Status) -> String {
-    let rest = status.source().map(chain).filter(|rest| !status.message().contains(rest.as_str()));
-    [status.message().to_owned()].into_iter().chain(rest).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+    joined(status.message().to_owned(), status.source())
 }
 
 /// An error with all that it comes from.
 pub fn chain(e: &dyn Error) -> String {
-    let mut parts = vec![e.to_string()];
-    let mut source = e.source();
+    joined(e.to_string(), e.source())
+}
+
+/// What is new in each, from the outermost.
+fn joined(first: String, mut source: Option<&dyn Error>) -> String {
+    let mut parts = vec![first];
+    parts.retain(|first| !first.is_empty());
     while let Some(e) = source {
         let text = e.to_string();
-        if parts.last().is_none_or(|last| !last.contains(&text)) {
+        // What stands between the parts of the client says nothing by itself.
+        if text != "transport error" && !parts.iter().any(|part| part.contains(&text)) {
             parts.push(text);
         }
         source = e.source();

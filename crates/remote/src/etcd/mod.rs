@@ -65,7 +65,10 @@ impl Etcd {
     /// `Invalid`, `Unreachable`, `OldEngine`, `Refused`.
     pub fn connect(options: &Options) -> Result<Etcd, RemoteError> {
         let (etcd, until) = (Etcd::start(options)?, Instant::now() + options.connect_timeout);
+        let mut said = None;
         loop {
+            // What the end of the time cuts short says less.
+            let whole = until.saturating_duration_since(Instant::now()) >= PATIENCE;
             let status = etcd.does(move |client| async move {
                 let status = client.first_status(until).await.map_err(refused)?;
                 if status.is_err() {
@@ -78,10 +81,13 @@ impl Etcd {
                     let checked = version::check(&status.version).map_err(RemoteError::OldEngine);
                     return checked.or_else(|e| if options.allow_old_engine { Ok(()) } else { Err(e) }).map(|()| etcd);
                 }
-                Err(reasons) if Instant::now() >= until => {
-                    return Err(RemoteError::Unreachable { url: options.url(), reasons });
+                Err(reasons) => {
+                    let reasons = if whole { reasons } else { said.take().unwrap_or(reasons) };
+                    if Instant::now() >= until {
+                        return Err(RemoteError::Unreachable { url: options.url(), reasons });
+                    }
+                    said = Some(reasons);
                 }
-                Err(_) => {}
             }
         }
     }

@@ -58,7 +58,11 @@ impl Options {
         }
         let mut endpoints = Vec::new();
         for host in hosts.split(',') {
-            endpoints.push(endpoint(host).ok_or_else(|| format!("`{url}` names no endpoint in `{host}`: {form}"))?);
+            let why = || match host {
+                "" => format!("`{url}` lacks a host: {form}"),
+                _ => format!("`{host}` is no HOST[:PORT]: {form}"),
+            };
+            endpoints.push(endpoint(host).ok_or_else(why)?);
         }
         Ok(Options {
             endpoints,
