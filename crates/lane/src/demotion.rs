@@ -11,7 +11,7 @@ use chappe_plat::{clock, process};
 
 /// How much is pushed at once.
 const PIECE: usize = 4096;
-/// How often a process that cannot sleep at several words looks at all of them.
+/// How often a thread looks that no wake may reach: where it cannot sleep at several words, and where another may have had the only one.
 const LOOK_NS: u64 = 1_000_000;
 
 impl<P: Pipe> Lane<'_, P> {
@@ -82,7 +82,7 @@ impl<P: Pipe> Lane<'_, P> {
             pass_on.to(&words.baton);
             has_slept = true;
             if let Some(alive) = words.guard.watch() {
-                sleep(&[(low_half(&words.stage), stage as u32), (words.guard.word(), alive), (&words.baton, 0)]);
+                sleep(&[(low_half(&words.stage), stage as u32), (words.guard.word(), alive), (&words.baton, 0)], None);
             }
         }
     }
@@ -128,7 +128,9 @@ impl<P: Pipe> Lane<'_, P> {
             }
             match words.reader.watch() {
                 Some(alive) => {
-                    sleep(&[(low_half(&words.head.0), head as u32), (words.reader.word(), alive)]);
+                    // The kernel wakes one sleeper at a death. That may be a writer that finds no room, which waits for this thread next.
+                    let look = clock::now() + LOOK_NS;
+                    sleep(&[(low_half(&words.head.0), head as u32), (words.reader.word(), alive)], Some(look));
                 }
                 // Acquire: what the dead one has done. It may have come out, and another one be in.
                 None if !matches!(words.reader.probe(), Life::Alive(_)) => return true,
@@ -158,9 +160,9 @@ impl<P: Pipe> Lane<'_, P> {
     }
 }
 
-/// Until one of the words changes. Without futex_waitv at the first of them, for a while.
-fn sleep(words: &[(&AtomicU32, u32)]) {
-    if futex::wait_any(words, None, Scope::Shared) == Wait::Unsupported {
+/// Until one of the words changes, or then. Without futex_waitv at the first of them, for a while.
+fn sleep(words: &[(&AtomicU32, u32)], until: Option<u64>) {
+    if futex::wait_any(words, until, Scope::Shared) == Wait::Unsupported {
         futex::wait(words[0].0, words[0].1, Some(clock::now() + LOOK_NS), Scope::Shared);
     }
 }

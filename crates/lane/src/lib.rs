@@ -66,7 +66,8 @@
 //! - The reader: what it has not counted in `head` was not taken; what read(2) has given it is gone, as with a pipe. The writer, or the next
 //!   reader, demotes: K first, R behind it, wherever in K the dead one was.
 //! - The demoter: the next one finds in `stage` what K held before the first push, and by FIONREAD how much was pushed since.
-//! - A sleeper that was woken by a death and dies has the wake passed on by the kernel, through `baton`.
+//! - A sleeper that was woken by a death and dies has the wake passed on by the kernel, through `baton`. A demoter that waits for a reader looks
+//!   each millisecond: a writer may have had the wake of the reader's death, or have died with it.
 //!
 //! Everything that is not a call of the two owners demotes ([`Lane::demote`]): a second owner, a program that does not know of lanes, poll,
 //! splice, a descriptor that is sent away. Explored with kills in `crates/sync/tests/crash_lane.rs`, with all stale reads in
