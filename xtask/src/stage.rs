@@ -1,8 +1,9 @@
 //! A stage of `cargo xtask test`: what it builds, and what it runs of that.
 //!
 //! The two are apart. In the gate a thread builds for the stages to come while another runs what was built for this one: compilers and
-//! linkers, and test programs that wait or have one long search left, leave processors idle that the others use. Lines come in the stages'
-//! order. `--all` has storms, which want the machine to themselves, and builds nothing beside them.
+//! linkers, and test programs that wait or have one long search left, leave processors idle that the others use. What builds beside tests
+//! has a low priority: they meet hardly a busier machine than they would alone. Lines come in the stages' order. `--all` has storms, which
+//! want the machine to themselves, and builds nothing beside them.
 
 use crate::calls;
 use crate::install;
@@ -261,6 +262,7 @@ impl Sum {
                     if made.send(built).is_err() || ends {
                         return;
                     }
+                    calls::come_last();
                 }
             });
             let run = || {

@@ -207,16 +207,6 @@ fn rest(level: Level) -> Vec<Stage> {
             Cargo::new("check").args(["--quiet", "-p", "chappe-cli"]),
             "the command does not compile without features, as the README's first command builds it: all else has them",
         ),
-        Stage {
-            name: "documentation tests",
-            // With the features of the tests: others would build 58 crates again. What is left out has no examples.
-            work: Work::Documented(Cargo::new("test").args(
-                "--workspace --features chappe-cli/full,chappe-ffi/term --exclude chappe-injector --exclude chappe-py \
-                 --exclude chappe-bench --exclude chappe-lab --doc"
-                    .split_whitespace(),
-            )),
-            advice: "an example in a comment does not do what it says",
-        },
         by_turns("explored", planted(programs(
             "crashsim",
             // Unit tests of what is explored are among those of what ships.
@@ -242,6 +232,17 @@ fn rest(level: Level) -> Vec<Stage> {
             side_by_side,
             "loom's word on the first line that says `found by loom`; LOOM_LOG=trace tells each step of that test alone",
         ))),
+        Stage {
+            // One after the other, and so beside what runs.
+            name: "documentation tests",
+            // With the features of the tests: others would build 58 crates again. What is left out has no examples.
+            work: Work::Documented(Cargo::new("test").args(
+                "--workspace --features chappe-cli/full,chappe-ffi/term --exclude chappe-injector --exclude chappe-py \
+                 --exclude chappe-bench --exclude chappe-lab --doc"
+                    .split_whitespace(),
+            )),
+            advice: "an example in a comment does not do what it says",
+        },
         programs(
             "sequences",
             // In the same form as the injector's, which is next. Of the other programs, each does here what it does among the tests.
@@ -340,7 +341,10 @@ fn mutants_of(which: mutants::Which) -> Stage {
 /// The gate's stages with the planted mistakes, which wait for one long search at their end: before what is built last, for the processors
 /// to have work.
 fn with_mutants(mut stages: Vec<Stage>, planted: Option<mutants::Which>) -> Vec<Stage> {
-    let at = stages.iter().position(|stage| ["sequences", "injector"].contains(&stage.name)).unwrap_or(stages.len());
+    let at = stages
+        .iter()
+        .position(|stage| ["documentation tests", "sequences", "injector"].contains(&stage.name))
+        .unwrap_or(stages.len());
     stages.splice(at..at, planted.map(mutants_of));
     stages
 }
