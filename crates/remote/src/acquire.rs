@@ -1,6 +1,8 @@
 //! Getting permits, mutexes and units of semaphores: of whichever object has one first, or several of one. What follows says it of pools.
 //!
 //! ```text
+//!   glance, as one member has it --- free, nobody waits ---> take --> granted
+//!              | otherwise                                    | refused: look
 //!   take again, as it was given back -------------------------------> granted
 //!              | refused
 //!            look ---------- free, nobody waits ---------> take ------> granted
@@ -37,6 +39,7 @@
 //! - **I9** A waiter that is told it has no units was given none, also if its lease has ended meanwhile: its ticket goes at one revision, and what
 //!   else changed there says whether it was for a grant. Where nobody can tell it any more, it is told so.
 //!
+//! What a glance says may be old, so it leads to a `take` alone, which compares all that it stands on. All else is told after a look.
 //! A queue is as long as its waiters: a client follows all changes of its pools.
 
 use crate::engine::{Change, EngineError, LeaseId, Reply, Revision, Txn, TxnReply};
@@ -245,6 +248,9 @@ pub struct Acquire {
     views: Vec<View>,
     /// The revision of the format, as it was read.
     format: Revision,
+    /// The first look is a glance; what is known is of one.
+    glances: bool,
+    glanced: bool,
     /// What was asked without an answer may come later: nothing keeps it out.
     unsure: bool,
     /// It may have left something.
@@ -256,7 +262,19 @@ impl Acquire {
     /// A machine that begins. `want` has been checked.
     pub fn new(space: Space, by: Attempt, want: Want) -> Acquire {
         let (base, views) = (by.id.clone(), vec![View::default(); want.pools.len()]);
-        Acquire { space, by, base, tries: 0, want, views, format: 0, unsure: false, refused: false, at: At::Look }
+        let (glances, glanced, unsure, refused) = (false, false, false, false);
+        Acquire { space, by, base, tries: 0, want, views, format: 0, glances, glanced, unsure, refused, at: At::Look }
+    }
+
+    /// The same, which asks first what one member has, and if that is free takes it: one synced request, and none that asks a quorum.
+    pub fn glancing(mut self) -> Acquire {
+        self.glances = true;
+        self
+    }
+
+    /// Whether what is to be done next may be a [glance](crate::engine::Engine::glance).
+    pub fn glances(&self) -> bool {
+        self.glances && self.at == At::Look
     }
 
     /// The same, which tries first for what its program gave back to the first of its pools, if it wants that.
@@ -302,7 +320,7 @@ impl Acquire {
         match &self.at {
             At::Again(seen) => Step::Call(grant::take_again(space, by, pools, seen)),
             At::Look => Step::Call(grant::look(space, pools)),
-            At::Take(choice) => Step::Call(grant::take(space, by, choice)),
+            At::Take(choice) => Step::Call(grant::take(space, by, choice, self.glanced.then_some(self.format))),
             At::Enqueue => {
                 let since: Vec<Revision> =
                     self.views.iter().map(|view| view.object.map_or(0, |object| object.created)).collect();
@@ -321,7 +339,7 @@ impl Acquire {
             Ok(reply) => self.done(reply),
             Err(EngineError::Unknown(_)) => match &mut self.at {
                 // Nothing was to be changed, or what was to be can be repeated.
-                At::Look | At::Settle { .. } | At::Done(_) => {}
+                At::Look | At::Settle { .. } | At::Done(_) => self.glances = false,
                 At::Again(_) | At::Take(_) | At::Enqueue => {
                     (self.unsure, self.at) = (true, At::Settle { end: None, full: false });
                 }
@@ -458,7 +476,7 @@ impl Acquire {
                         let pool = self.want.pools.iter().position(|pool| *pool == permits.pool).unwrap_or_default();
                         self.granted(pool, &permits.given, reply.revision);
                     }
-                    None if self.want.wait => self.at = At::Enqueue,
+                    None if self.want.wait && !self.glanced => self.at = At::Enqueue,
                     None => self.at = At::Look,
                 }
             }
@@ -488,6 +506,14 @@ impl Acquire {
     }
 
     fn looked(&mut self, reply: &TxnReply) {
+        self.glanced = std::mem::take(&mut self.glances) && self.at == At::Look;
+        self.chooses(reply);
+        if self.glanced && !matches!(self.at, At::Take(_)) {
+            self.at = At::Look;
+        }
+    }
+
+    fn chooses(&mut self, reply: &TxnReply) {
         if let Some(Reply::Found(found)) = reply.replies.first() {
             if let Some(newer) = keys::newer(found) {
                 self.at = At::Done(Outcome::Newer(newer));

@@ -93,7 +93,8 @@ pub fn acquire<E: Engine>(
         let (from, help) = match machine.step() {
             Step::Done(outcome) => return Ok(outcome),
             Step::Call(txn) => {
-                let answer = engine.txn_within(&txn, around.answers_within());
+                let most = around.answers_within();
+                let answer = if machine.glances() { engine.glance(&txn, most) } else { engine.txn_within(&txn, most) };
                 asked += 1;
                 unanswered = matches!(answer, Err(EngineError::Unknown(_)));
                 if let Err(EngineError::Unknown(why)) = &answer {

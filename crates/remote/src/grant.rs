@@ -2,7 +2,7 @@
 //!
 //! | | if | then |
 //! |---|---|---|
-//! | [`take`] | in the first pool where nobody waits and the permits are free | holds them |
+//! | [`take`] | in the first pool where nobody waits and the permits are free | holds them. After a look that may be old: if the format is as it was then |
 //! | [`take_again`] | the same of the first pool alone, as it was seen before | the same; otherwise reads as [`look`] |
 //! | [`enqueue`] | all pools are as known | has a ticket in each: one place, at one revision |
 //! | [`give`] | all tickets of a waiter are there, and the permits are free | it holds them, and has no ticket. By itself, or by a helper |
@@ -78,7 +78,7 @@ pub fn look(space: &Space, pools: &[String]) -> Txn {
 }
 
 /// Takes the first of these that is free and not waited for. The depth of the first `true` among the answers says which one.
-pub fn take(space: &Space, by: &Attempt, choice: &[Permits]) -> Txn {
+pub fn take(space: &Space, by: &Attempt, choice: &[Permits], format: Option<Revision>) -> Txn {
     let one = |permits: &Permits| Txn {
         when: unwaited(space, permits).collect(),
         then: puts(space, permits, by),
@@ -89,7 +89,9 @@ pub fn take(space: &Space, by: &Attempt, choice: &[Permits]) -> Txn {
         let otherwise = if all == Txn::default() { vec![] } else { vec![Op::Txn(all)] };
         all = Txn { otherwise, ..one(permits) };
     }
-    Txn { when: vec![is(space.fence(&by.id), Test::Absent)], then: vec![Op::Txn(all)], otherwise: vec![] }
+    let format = format.map(|format| is(space.format(), Test::Modified(format)));
+    let when = [is(space.fence(&by.id), Test::Absent)].into_iter().chain(format).collect();
+    Txn { when, then: vec![Op::Txn(all)], otherwise: vec![] }
 }
 
 /// Takes what was given back to the first of these pools, if that is as it was, the permits are free and nobody waits; otherwise looks.
@@ -318,10 +320,10 @@ mod tests {
         let waiter = |pools: &[String]| Waiter { by: by.clone(), pools: pools.to_vec(), since: 1 };
         let all = [
             look(&space, &pools),
-            take(&space, &by, &choice),
-            take(&space, &by, &mutexes),
-            take(&space, &by, &sems),
-            take(&space, &by, std::slice::from_ref(&many)),
+            take(&space, &by, &choice, Some(1)),
+            take(&space, &by, &mutexes, Some(1)),
+            take(&space, &by, &sems, Some(1)),
+            take(&space, &by, std::slice::from_ref(&many), Some(1)),
             take_again(&space, &by, &pools, &seen),
             enqueue(&space, &by, &pools, &vec![1; pools.len()], 1),
             give(&space, &waiter(&pools), &mutexes[0], &pools),

@@ -226,7 +226,8 @@ impl Session {
             };
             let by = leased.attempt(&self.who);
             let id = by.id.clone();
-            let mut machine = Acquire::new(self.site.space.clone(), by, want.clone()).remembering(seen.take());
+            let machine = Acquire::new(self.site.space.clone(), by, want.clone());
+            let mut machine = machine.glancing().remembering(seen.take());
             let around = Around { interrupt, ..Around::new(&leased, until, until) };
             let came = drive::acquire(link, &self.site.space, &want.pools, &mut machine, &around);
             was_in_line |= machine.place().is_some();

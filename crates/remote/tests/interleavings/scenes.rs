@@ -1,9 +1,12 @@
 //! The scenes.
 
 use super::{search, walk};
-use crate::world::{Act, Faults, World};
-use chappe_remote::acquire::{Of, Want};
-use chappe_remote::keys::Object;
+use crate::model::Model;
+use crate::world::{Act, Faults, World, space};
+use chappe_remote::acquire::{Acquire, Of, Outcome, Step, Want};
+use chappe_remote::engine::{LeaseId, Op, Txn};
+use chappe_remote::grant::Attempt;
+use chappe_remote::keys::{self, Object, Who};
 
 fn hold(pools: &[&str]) -> Act {
     let pools = pools.iter().map(|pool| (*pool).to_owned()).collect();
@@ -149,6 +152,38 @@ fn one_that_comes_back_passes_nobody_and_knows_what_the_pool_is() {
     search(comes_back(Faults { lost: 1, late: 1, old: 1, ..NONE }));
     search(comes_back_for_a_mutex(Faults { kills: 1, old: 1, ..NONE }));
     search(comes_back_to_another_size(NONE));
+}
+
+#[test]
+fn one_that_sees_what_is_old_takes_what_is_free_and_believes_nothing_else() {
+    let old = Faults { old: 1, ..NONE };
+    search(one_permit(Faults { lost: 1, late: 1, ..old }));
+    for scene in [hurried, shrinks, grows, removed, mutex, unit] {
+        search(scene(old));
+    }
+    // It had no unit at first.
+    let clients: [&[Act]; 2] = [&[at_once(&["s"])], &[add("s", 1)]];
+    search(World::of(&[("s", Object::Sem { value: 0 })], &clients, old));
+}
+
+#[test]
+fn a_glance_that_is_old_does_not_hide_a_newer_format() {
+    let (mut engine, size) = (Model::new(), space().size("a"));
+    let put = |key, value| Txn::of(vec![Op::Put { key, value, lease: None }]);
+    engine.txn(&put(size, keys::write(&Object::Pool { permits: 1 }))).0.unwrap();
+    let Act::Hold(want, _) = hold(&["a"]) else { unreachable!() };
+    let by = Attempt { id: keys::attempt(LeaseId(1), 1), lease: LeaseId(1), who: Who::default() };
+    engine.grant(by.lease);
+    let mut machine = Acquire::new(space(), by, want).glancing();
+    let mut asks = |machine: &mut Acquire| {
+        let Step::Call(txn) = machine.step() else { panic!("{:?}", machine.step()) };
+        machine.answered(&engine.txn(&txn).0);
+        // Somebody of a later version comes right behind the glance.
+        engine.txn(&put(space().format(), keys::write(&keys::Format { format: keys::FORMAT + 1 }))).0.unwrap();
+    };
+    assert!(machine.glances());
+    (0..3).for_each(|_| asks(&mut machine));
+    assert_eq!(machine.step(), Step::Done(Outcome::Newer(keys::FORMAT + 1)));
 }
 
 #[test]

@@ -119,6 +119,8 @@ pub struct World {
     untold: bool,
     was_full: bool,
     has_refused: bool,
+    /// How all was at first, if members may be old: then each first look is a glance.
+    first: Option<Box<Model>>,
 }
 
 /// One step of one of them.
@@ -126,7 +128,7 @@ pub struct World {
 pub enum Move {
     /// Its next step, which is done and answered.
     Goes(usize),
-    /// What is answered is old: nobody waits.
+    /// What is answered is old: nobody waits, or all is as it was at first.
     GoesOld(usize),
     /// The answer is lost.
     GoesUnanswered(usize),
@@ -192,7 +194,22 @@ impl World {
         let (tokens, added) = (BTreeMap::new(), BTreeSet::new());
         let (spent, untold, was_full, has_refused) = (BTreeMap::new(), false, faults.full > 0, faults.refuses > 0);
         let (late, forced) = (vec![], false);
-        World { engine, clients, late, faults, tokens, forced, finished, added, spent, untold, was_full, has_refused }
+        let first = (faults.old > 0).then(|| Box::new(engine.clone()));
+        World {
+            engine,
+            clients,
+            late,
+            faults,
+            tokens,
+            forced,
+            finished,
+            added,
+            spent,
+            untold,
+            was_full,
+            has_refused,
+            first,
+        }
     }
 
     /// All that can happen next. What makes one client go on comes first.
@@ -253,9 +270,7 @@ impl World {
         };
         if calls {
             all.push(Move::Goes(c));
-            if faults.old > 0
-                && matches!(&client.doing, Doing::Releasing(r) if matches!(r.step(), release::Step::Glance(_)))
-            {
+            if faults.old > 0 && client.glances() {
                 all.push(Move::GoesOld(c));
             }
             let asks = client.txn().is_some();
@@ -285,11 +300,14 @@ impl World {
             Move::GoesOld(c) => {
                 self.faults.old -= 1;
                 let txn = self.clients[c].txn().expect("it asks");
-                let mut answer = self.engine.clone().txn(&txn).0;
-                if let Ok(answer) = &mut answer {
+                let acquires = matches!(self.clients[c].doing, Doing::Acquiring(_));
+                let first = self.first.as_deref().filter(|_| acquires);
+                let mut answer = first.unwrap_or(&self.engine).clone().txn(&txn).0;
+                if let (Ok(answer), false) = (&mut answer, acquires) {
                     answer.replies[0] = Reply::Found(vec![]);
                 }
                 self.clients[c].told(&answer);
+                self.refused_rightly(c);
             }
             Move::GoesUnanswered(c) => {
                 self.faults.lost -= 1;
@@ -403,7 +421,8 @@ impl World {
                 let id = keys::attempt(client.lease, client.attempts);
                 let by = Attempt { id, lease: client.lease, who: Who::default() };
                 client.watch = None;
-                client.doing = Doing::Acquiring(Acquire::new(space, by, want).remembering(client.seen.take()));
+                let machine = Acquire::new(space, by, want).remembering(client.seen.take());
+                client.doing = Doing::Acquiring(if self.first.is_some() { machine.glancing() } else { machine });
             }
             (Doing::Next, Some(Act::Force(pool, index))) => {
                 self.forced = true;

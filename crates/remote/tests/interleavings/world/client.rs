@@ -32,6 +32,15 @@ impl Client {
         !self.acts.is_empty() && (self.doing != Doing::Next || self.attempts > 0)
     }
 
+    /// Whether what it asks next one member may answer.
+    pub fn glances(&self) -> bool {
+        match &self.doing {
+            Doing::Acquiring(machine) => machine.glances(),
+            Doing::Releasing(release) => matches!(release.step(), release::Step::Glance(_)),
+            _ => false,
+        }
+    }
+
     pub fn next_act(&mut self) {
         self.acts.pop_front();
         (self.doing, self.watch) = (Doing::Next, None);
