@@ -190,3 +190,54 @@ fn a_dropped_tasks_grant_is_not_lost() {
         }
     }
 }
+
+/// A task chooses among the units of two processes, and may be dropped at any moment: whatever it was granted, and no more, is its own or the next one's.
+fn chooses(world: &World, when: Option<Dropped>) {
+    let (stage, _) = Stage::new(world, 10, &[], 2);
+    let both = [Counted::new(world, &stage, "a", 0, 1, false), Counted::new(world, &stage, "b", 0, 1, false)];
+    let p = world.prepare("task");
+    let bell = stage.member(p, "bell");
+    let me = both[0].downer(&stage, p, "task").at_bell_of(&bell);
+    stage.reaper(stage.lasting(p, move || {
+        let dropped = when.unwrap_or(Dropped::At(chappe_plat::clock::now() + 1000));
+        match me.down_any_as_task(&both.map(|s| s.semaphore), dropped) {
+            (TaskEnd::Over(over), at) => {
+                over.expect("a unit");
+                let at = at.expect("of one of the two");
+                more(&both[at].books.downs);
+                reached(["took a", "took b"][at]);
+                both[at].up();
+            }
+            (TaskEnd::Dropped, _) => reached("dropped"),
+            (TaskEnd::GaveBack, _) => reached("gave back"),
+        }
+    }));
+    p.on_death(move || {
+        both.iter().for_each(|s| more(&s.books.perhaps_up));
+        more(&both[1].books.perhaps_down);
+    });
+    // Two of each: the task may die with one.
+    both[0].sure_upper(&stage, world, "upper a", 2);
+    both[1].sure_upper(&stage, world, "upper b", 2);
+    both[0].lasting_customer(&stage, world, "patient a", "patient a served");
+    both[1].lasting_customer(&stage, world, "patient b", "patient b served");
+    last(world, stage, &both);
+}
+
+#[test]
+fn a_tasks_choice_takes_one_unit_and_loses_none() {
+    for (name, when, how) in [
+        ("task_choice", Some(Dropped::Never), &["took a", "took b"][..]),
+        ("task_choice_dropped", None, &["took a", "took b", "dropped", "gave back"]),
+    ] {
+        let world = move |world: &World| chooses(world, when);
+        let search = Search::priorities(&format!("{name}_pct"), 4).schedules(800);
+        search.run(world).assert_clean().assert_reached(&[how, &["patient a served", "patient b served"]].concat());
+        for search in [
+            Search::priorities(&format!("{name}_kill_pct"), 4).kills(1).schedules(400),
+            Search::uniform(&format!("{name}_dice")).kills(1).schedules(200),
+        ] {
+            search.run(world).assert_clean();
+        }
+    }
+}

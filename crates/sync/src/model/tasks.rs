@@ -45,6 +45,16 @@ impl Actor {
         self.wait_as_task(&semaphore, || 1, 0, || (), dropped).0
     }
 
+    /// Consumes a unit of one of these semaphores as a task: of which.
+    ///
+    /// # Panics
+    /// If the actor has no bell.
+    pub fn down_any_as_task(&self, semaphores: &[SemaphoreAt], dropped: Dropped) -> (TaskEnd, Option<usize>) {
+        let arms: Vec<_> = semaphores.iter().collect();
+        let (end, found) = self.choose_as_task(&arms, || 1, 0, || (), dropped);
+        (end, found.map(|(at, _)| at))
+    }
+
     /// Takes `n` permits of a pool at once as a task, for another member of its process to hold.
     ///
     /// # Panics
@@ -95,6 +105,18 @@ impl Actor {
         polled: impl FnOnce(),
         dropped: Dropped,
     ) -> (TaskEnd, Option<Taken>) {
+        let (end, found) = self.choose_as_task(&[arm], need, packet, polled, dropped);
+        (end, found.map(|(_, taken)| taken))
+    }
+
+    fn choose_as_task<A: Arm + ?Sized>(
+        &self,
+        arms: &[&A],
+        need: impl Fn() -> u32,
+        packet: u64,
+        polled: impl FnOnce(),
+        dropped: Dropped,
+    ) -> (TaskEnd, Option<(usize, Taken)>) {
         let mut polled = Some(polled);
         let at = self.bell.expect("a task waits at its process's bell");
         let chime = Chime::new(&self.who.main.map.member(at).bell, |_, _| {});
@@ -102,10 +124,10 @@ impl Actor {
         let deadline = if let Dropped::At(deadline) = dropped { Some(deadline) } else { None };
         loop {
             (waiting.need, waiting.packet) = (need(), packet);
-            let step = waiting.poll(&self.who, &[arm], false, Some(at));
+            let step = waiting.poll(&self.who, arms, false, Some(at));
             polled.take().into_iter().for_each(|polled| polled());
             if let Step::Over(over) = step {
-                let taken = over.as_ref().ok().map(|(_, taken)| *taken);
+                let taken = over.as_ref().ok().copied();
                 return (TaskEnd::Over(over.map(|_| ()).map_err(Refusal::from)), taken);
             }
             if dropped != Dropped::AfterPoll {
@@ -116,8 +138,8 @@ impl Actor {
                 chime.is_rung();
             }
             if dropped == Dropped::AfterPoll || deadline.is_some_and(|deadline| clock::now() >= deadline) {
-                let had = waiting.leave(&self.who, &[arm]);
-                return (if had.is_some() { TaskEnd::GaveBack } else { TaskEnd::Dropped }, had);
+                let had = waiting.leave(&self.who, arms);
+                return (if had.is_some() { TaskEnd::GaveBack } else { TaskEnd::Dropped }, had.map(|had| (0, had)));
             }
         }
     }

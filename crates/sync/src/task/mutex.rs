@@ -27,9 +27,11 @@ pub struct Lock<'a, T> {
 impl<T> Mutex<T> {
     /// As [`Mutex::lock`], for a task: locks it for the process, or waits until it is free without blocking the thread that polls.
     ///
-    /// The task waits in one line with the threads of all processes, from the first poll on; as there, arriving threads may overtake it for half a
-    /// millisecond. A future that is dropped locks nothing: a lock that it was given in that moment goes to the next waiter. The guard may go from
-    /// thread to thread, and over an `.await`. The lock belongs to the process: when that dies, the next holder is told ([`LockError::OwnerDied`]).
+    /// The task waits in one line with the threads of all processes, from the first poll on; as there, threads and tasks that arrive may overtake it, until
+    /// it has waited for half a millisecond. A task that has no place yet (see [`task`](crate::task)) is overtaken until the first of those that have one
+    /// has waited so long; its own time counts from its first poll. A future that is dropped locks nothing: a lock that it was given in that moment goes to
+    /// the next waiter. The guard may go from thread to thread, and over an `.await`. The lock belongs to the process: when that dies, the next
+    /// holder is told ([`LockError::OwnerDied`]).
     /// A guard that is dropped while its thread panics leaves the data torn, as a thread's does. In a forked child, a future that it inherited is
     /// refused.
     ///
@@ -59,9 +61,9 @@ impl<'a, T> Future for Lock<'a, T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Lock { mutex, begun, wait } = self.get_mut();
         let (process, since) = match (*begun, &wait.stay) {
-            (Some(begun), Some(_)) => begun,
+            (Some((process, since)), Some(_)) => (process, Some(since)),
             _ => match process_attachment(mutex.handle.map) {
-                Ok(process) => (process, clock::now()),
+                Ok(process) => (process, None),
                 Err(e) => return Poll::Ready(Err(LockError::Arena(e))),
             },
         };
@@ -71,6 +73,7 @@ impl<'a, T> Future for Lock<'a, T> {
         {
             return Poll::Ready(mutex.awaited(locks.outcome(), locks.mine));
         }
+        let since = since.unwrap_or_else(clock::now);
         *begun = Some((process, since));
         wait.need = need(since);
         let Poll::Ready(over) = wait.poll(&locks, cx, |_, _| ()) else { return Poll::Pending };
