@@ -142,6 +142,10 @@ fn dispatch(args: &[&str]) -> Result<()> {
         ["bench", "python", rest @ ..] => python::bench(rest),
         ["bench", "term", rest @ ..] => python::bench_terminals(rest),
         ["bench", "c", rest @ ..] => bench_c(rest),
+        ["bench", "task", rest @ ..] => {
+            let with = ["-p", "chappe-bench", "--features", "tasks", "--", "task"];
+            Cargo::new("run").args(DIST).args(with).args(rest).run()
+        }
         ["bench", "thread", rest @ ..] => bench_thread(rest),
         ["bench", "remote", rest @ ..] => bench_remote(rest),
         ["bench", what @ ("stream" | "query"), rest @ ..] => bench_command(what, rest),

@@ -17,6 +17,8 @@
 //!
 //! `chappe-bench thread`: light threads beside Go's and others'.
 //!
+//! `chappe-bench task`: waits of tasks beside tokio's, smol's and others'.
+//!
 //! `chappe-bench stream`: `chappe pipe` beside the plain shell, graphs beside calls, turns and a JACK server.
 //!
 //! Each about two minutes on two processors, `ras` longer. `--quick` makes a fifth of the rounds; `--counts` of the last one none
@@ -40,6 +42,7 @@ const USAGE: &str = "usage: chappe-bench pool|sync|tube|ras|realtime [--quick]\n
                      chappe-bench query CHAPPE [MIB] [--quick]\n       \
                      chappe-bench remote CHAPPE ENGINES [--quick]    (built with the feature `remote`)\n       \
                      chappe-bench synth [--quick]    (built with the feature `jit`)\n       \
+                     chappe-bench task [--quick]    (built with the feature `tasks`)\n       \
                      chappe-bench thread [--go PROGRAM] [--boost PROGRAM] [--quick]    (built with the feature `threads`)";
 
 /// `cargo xtask bench robustness` builds the other program, and names it.
@@ -113,6 +116,25 @@ fn queries(args: &[&str]) -> ExitCode {
     let _house = busy_house("synth");
     println!("{}", machine::facts());
     let aims = crate::synth::all(rounds);
+    println!("{}\n\n{}", machine::load(), Aim::report(&aims));
+    ExitCode::SUCCESS
+}
+
+/// Waits of tasks.
+#[cfg(feature = "tasks")]
+fn tasks(args: &[&str]) -> ExitCode {
+    let rounds = match args {
+        [] => 15,
+        ["--quick"] => 3,
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    // No thread beside it: the first table forks.
+    let _house = House::new("task");
+    println!("{}", machine::facts());
+    let aims = crate::task::measure(rounds);
     println!("{}\n\n{}", machine::load(), Aim::report(&aims));
     ExitCode::SUCCESS
 }
@@ -253,6 +275,8 @@ pub fn main() -> ExitCode {
         }
         #[cfg(feature = "threads")]
         ["thread", ref rest @ ..] => return threads(rest),
+        #[cfg(feature = "tasks")]
+        ["task", ref rest @ ..] => return tasks(rest),
         #[cfg(feature = "synth")]
         ["synth", ref rest @ ..] => return queries(rest),
         [stream::part::WORD, ref rest @ ..] => {

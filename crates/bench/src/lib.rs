@@ -21,6 +21,7 @@
 //! | loops that measure and adjust, its chapter 6 | [`feedback`] |
 //! | a clock that follows another machine's, through a [`relay`], its section 6.4.3 | [`far`] |
 //! | pools and tubes of many machines | `remote`, a feature |
+//! | waits of tasks, in four runtimes | `task`, a feature |
 //! | `chappe pipe` beside the plain shell | [`stream`] |
 //! | code made for what stays the same, its chapter 3 | `synth`, a feature |
 //! | what the kernel takes for the operations of the Synthesis thesis | [`kernel`] |
@@ -63,6 +64,8 @@ pub mod sync;
 #[cfg(feature = "synth")]
 pub mod synth;
 pub mod table;
+#[cfg(feature = "tasks")]
+pub mod task;
 #[cfg(feature = "threads")]
 pub mod thread;
 pub mod ticks;
