@@ -202,11 +202,6 @@ fn rest(level: Level) -> Vec<Stage> {
             if level == Level::All { 1 } else { processors() + 1 },
             "a test of what ships failed",
         ),
-        stage(
-            "first command",
-            Cargo::new("check").args(["--quiet", "-p", "chappe-cli"]),
-            "the command does not compile without features, as the README's first command builds it: all else has them",
-        ),
         by_turns("explored", planted(programs(
             "crashsim",
             // Unit tests of what is explored are among those of what ships.
@@ -232,6 +227,12 @@ fn rest(level: Level) -> Vec<Stage> {
             side_by_side,
             "loom's word on the first line that says `found by loom`; LOOM_LOG=trace tells each step of that test alone",
         ))),
+        // Not while tests run, of which one calls cargo in the same directory.
+        stage(
+            "first command",
+            Cargo::new("check").args(["--quiet", "-p", "chappe-cli"]),
+            "the command does not compile without features, as the README's first command builds it: all else has them",
+        ),
         Stage {
             // One after the other, and so beside what runs.
             name: "documentation tests",
@@ -343,7 +344,7 @@ fn mutants_of(which: mutants::Which) -> Stage {
 fn with_mutants(mut stages: Vec<Stage>, planted: Option<mutants::Which>) -> Vec<Stage> {
     let at = stages
         .iter()
-        .position(|stage| ["documentation tests", "sequences", "injector"].contains(&stage.name))
+        .position(|stage| ["first command", "documentation tests", "sequences", "injector"].contains(&stage.name))
         .unwrap_or(stages.len());
     stages.splice(at..at, planted.map(mutants_of));
     stages
