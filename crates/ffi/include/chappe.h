@@ -103,6 +103,8 @@
 #include "chappe/subscription.h"
 #include "chappe/choice.h"
 #include "chappe/dispatch.h"
+#include "chappe/guard.h"
+#include "chappe/waits.h"
 #include "chappe/tube.h"
 #include "chappe/broadcast.h"
 

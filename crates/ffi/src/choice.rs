@@ -194,7 +194,7 @@ fn armed<'a>(arm: &chappe_arm) -> Answer<Armed<'a>> {
         CHAPPE_ARM_RECV => {
             let end = handle::get::<ReceivingEnd>(arm.object.cast())?;
             end.check(input::buffer(arm.data, arm.size)?.len())?;
-            end.arm()
+            end.arm()?
         }
         CHAPPE_ARM_BORROW => handle::get::<ReceivingEnd>(arm.object.cast())?.arm_to_borrow()?,
         CHAPPE_ARM_SUBSCRIPTION => {

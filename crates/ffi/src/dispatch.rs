@@ -12,7 +12,7 @@
 //! dispatch at once: each callback is called once. While one callback runs, the descriptor is readable for the others that are to be called: a
 //! loop within it, or another thread, calls them. For named objects one thread of the library's sleeps, by arena.
 //!
-//! Ends. A handle may be closed while waits for its object go on: close ends none of them. Of an object that is removed the callbacks get
+//! Ends. The handle of a semaphore, pool, condition variable or map may be closed while waits for its object go on: close ends none of them. Of an object that is removed the callbacks get
 //! -EIDRM. When the process dies, its waits leave the line, and what they were granted goes to the next waiter; a permit returns, as any other.
 //! But a wake-up that was saved is consumed by `chappe_semaphore_down_async` itself: if the process ends before the callback, by a kill
 //! or by exit(3), it is gone, as one that a thread consumed. `chappe_async_cancel` gives it on. A forked child
@@ -20,13 +20,13 @@
 
 use crate::failure::{Answer, Failure, answer, done};
 use crate::handle;
+use crate::input;
 use crate::permit::{Place, chappe_permit};
-use crate::pool::chappe_pool;
+use crate::pool::{chappe_pool, is_not_too_many};
 use crate::semaphore::chappe_semaphore;
 use chappe::raw::{Hold, incarnation};
 use chappe::woken::Woken;
-use chappe::{AcquireError, DownError, OwnedPermit, Pool, Semaphore};
-use std::any::Any;
+use chappe::{OwnedPermit, OwnedPermits, Pool, Semaphore};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
 use std::future::Future;
@@ -38,15 +38,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// What is called when a wait is over: `result` is 0, or the negative number of errno(3), of which `chappe_last_error` says more within the callback.
+/// What is called when a wait is over: `result` is 0 or more, as the call says that began it, or the negative number of errno(3), of which
+/// `chappe_last_error` says more within the callback.
 /// `data` is what was given when the wait began.
 pub type chappe_done = Option<unsafe extern "C" fn(data: *mut c_void, result: c_int)>;
-
-/// What a wait came to. Dropped, it goes back.
-enum Taken {
-    Unit(Unit),
-    Permit(OwnedPermit),
-}
 
 /// A wake-up that was consumed for a callback that is not called yet.
 struct Unit(Option<Semaphore>);
@@ -59,22 +54,33 @@ impl Drop for Unit {
     }
 }
 
-/// Why a wait came to nothing, to be said by the thread that calls back.
-enum Why {
-    Down(DownError),
-    Acquire(AcquireError),
-    Fault(Box<dyn Any + Send>),
-}
-
-type Over = Result<Taken, Why>;
-type Awaited = Pin<Box<dyn Future<Output = Over> + Send>>;
+/// Gives the caller what was taken, or says why nothing was, in the thread that calls back; answers what the callback gets. Dropped, what was taken
+/// goes back.
+type Finish = Box<dyn FnOnce() -> Answer<c_int> + Send>;
+type Awaited = Pin<Box<dyn Future<Output = Finish> + Send>>;
 
 /// How far a wait is.
 enum At {
     Waits(Awaited),
-    Over(Over),
+    Over(Finish),
     /// It was called back, or cancelled.
     Gone,
+}
+
+/// The caller's memory, to which a wait writes when it is over.
+pub struct Memory<T>(*mut T);
+
+// SAFETY: an address; only the thread that calls back writes there, by the caller's promise that it is there until then.
+unsafe impl<T> Send for Memory<T> {}
+
+impl<T> Memory<T> {
+    pub fn new(at: *mut T) -> Memory<T> {
+        Memory(at)
+    }
+
+    pub fn get(&self) -> *mut T {
+        self.0
+    }
 }
 
 struct Wait {
@@ -83,8 +89,8 @@ struct Wait {
     call: unsafe extern "C" fn(*mut c_void, c_int),
     /// An address, for the callback alone.
     data: usize,
-    /// Where a permit is to be put: the address of the caller's memory.
-    permit: usize,
+    /// What it does is done for good: once it is over it is called back.
+    stays: bool,
 }
 
 /// The waits of a process.
@@ -139,16 +145,62 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Refuses a wait that could not be begun: what the caller would give up for it stays his.
+pub fn may_begin(call: chappe_done) -> Answer<()> {
+    function(call)?;
+    waits().map(drop)
+}
+
+fn function(call: chappe_done) -> Answer<unsafe extern "C" fn(*mut c_void, c_int)> {
+    call.ok_or_else(|| Failure::new(libc::EFAULT, c"a callback is NULL where there must be one"))
+}
+
 /// Begins a wait; answers its number. It is polled at once: its place in the line is of this moment. So a unit that was saved is consumed here
-/// already, and belongs to nobody until the callback, but for a cancel (`Unit`).
-fn begin(call: chappe_done, data: *mut c_void, permit: *mut chappe_permit, future: Awaited) -> Answer<i64> {
-    let call = call.ok_or_else(|| Failure::new(libc::EFAULT, c"a callback is NULL where there must be one"))?;
-    let waits = waits()?;
+/// already, and belongs to nobody until the callback, but for a cancel (`Unit`). `finish` gives the caller what was taken.
+pub fn begin<T: Send + 'static, E: Send + 'static>(
+    call: chappe_done,
+    data: *mut c_void,
+    wait: impl Future<Output = Result<T, E>> + Send + 'static,
+    finish: impl FnOnce(T) -> Answer<c_int> + Send + 'static,
+) -> Answer<i64>
+where
+    Failure: From<E>,
+{
+    begun(call, data, finished(wait, finish), false)
+}
+
+/// The same of what cannot be given back: once it was done, the wait is not cancelled any more.
+pub fn begin_for_good<T: Send + 'static, E: Send + 'static>(
+    call: chappe_done,
+    data: *mut c_void,
+    wait: impl Future<Output = Result<T, E>> + Send + 'static,
+    finish: impl FnOnce(T) -> Answer<c_int> + Send + 'static,
+) -> Answer<i64>
+where
+    Failure: From<E>,
+{
+    begun(call, data, finished(wait, finish), true)
+}
+
+fn finished<T: Send + 'static, E: Send + 'static>(
+    wait: impl Future<Output = Result<T, E>> + Send + 'static,
+    finish: impl FnOnce(T) -> Answer<c_int> + Send + 'static,
+) -> Awaited
+where
+    Failure: From<E>,
+{
+    Box::pin(async move {
+        let over = wait.await;
+        Box::new(move || finish(over?)) as Finish
+    })
+}
+
+fn begun(call: chappe_done, data: *mut c_void, future: Awaited, stays: bool) -> Answer<i64> {
+    let (call, waits) = (function(call)?, waits()?);
     // Relaxed: a number.
     let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     let (waker, data) = (waits.woken.waker(number), data.expose_provenance());
-    let permit = permit.expose_provenance();
-    let wait = Arc::new(Wait { at: Mutex::new(At::Waits(future)), waker, call, data, permit });
+    let wait = Arc::new(Wait { at: Mutex::new(At::Waits(future)), waker, call, data, stays });
     locked(&waits.all).insert(number, wait.clone());
     if wait.poll() {
         wait.waker.wake_by_ref();
@@ -183,9 +235,10 @@ impl Waits {
             let wait = locked(&self.all).get(&number).cloned();
             let Some(wait) = wait.filter(|wait| wait.poll()) else { continue };
             locked(&self.all).remove(&number);
-            if let At::Over(over) = wait.leave() {
+            let left = wait.leave();
+            if let At::Over(finish) = left {
                 self.tell_rest();
-                wait.call(over);
+                wait.call(finish);
                 called += 1;
                 // The callback forked: these are the parent's, as is the descriptor.
                 if self.incarnation != incarnation() {
@@ -209,11 +262,19 @@ impl Wait {
         if let At::Waits(future) = &mut *at {
             let poll = || future.as_mut().poll(&mut Context::from_waker(&self.waker));
             let over = catch_unwind(AssertUnwindSafe(poll));
-            if let Poll::Ready(over) = over.unwrap_or_else(|panic| Poll::Ready(Err(Why::Fault(panic)))) {
-                *at = At::Over(over);
+            // As if it had been in the callback's thread.
+            let fault = |panic| Poll::Ready(Box::new(move || -> Answer<c_int> { resume_unwind(panic) }) as Finish);
+            if let Poll::Ready(finish) = over.unwrap_or_else(fault) {
+                *at = At::Over(finish);
             }
         }
         matches!(*at, At::Over(_))
+    }
+
+    /// Ends it. What was done for good is left for the callback.
+    fn cancel(&self) -> At {
+        let mut at = locked(&self.at);
+        if self.stays && matches!(*at, At::Over(_)) { At::Gone } else { std::mem::replace(&mut *at, At::Gone) }
     }
 
     /// What it came to, for the one that asks first.
@@ -222,21 +283,8 @@ impl Wait {
     }
 
     /// Gives the caller what was taken, and calls back.
-    fn call(&self, over: Over) {
-        let result = done(|| {
-            match over {
-                Ok(Taken::Unit(mut unit)) => drop(unit.0.take()),
-                Err(Why::Down(e)) => return Err(e.into()),
-                Err(Why::Acquire(e)) => return Err(e.into()),
-                // As if it had been here.
-                Err(Why::Fault(panic)) => resume_unwind(panic),
-                Ok(Taken::Permit(permit)) => {
-                    let place = std::ptr::with_exposed_provenance_mut(self.permit);
-                    Place::new(place)?.of_process(Hold::of_owned(permit));
-                }
-            }
-            Ok(())
-        });
+    fn call(&self, finish: Finish) {
+        let result = answer(finish);
         // SAFETY: the caller's promise: the callback is there while the wait is, and `data` is for it.
         unsafe { (self.call)(std::ptr::with_exposed_provenance_mut(self.data), result) };
     }
@@ -263,17 +311,22 @@ pub extern "C" fn chappe_dispatch() -> c_int {
 
 /// Ends a wait: its callback is not called any more, and what it was granted, or had already, goes to the next waiter.
 ///
-/// Errors: -ESRCH if there is no such wait of this process: it was cancelled, or called back, or another thread is about to call it back.
+/// Errors: -ESRCH if there is no such wait of this process: it was cancelled, or called back, or another thread is about to call it back; or it has sent or
+/// received its record, and is called back by the next `chappe_dispatch`.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_async_cancel(wait: i64) -> c_int {
     done(|| {
-        let left = locked(&waits()?.all).remove(&(wait as u64));
+        let (waits, number) = (waits()?, wait as u64);
+        let its = locked(&waits.all).get(&number).cloned();
         // What it had goes back with none of the locks held.
-        match left.map(|wait| wait.leave()) {
+        match its.map(|wait| wait.cancel()) {
             None | Some(At::Gone) => {
                 Err(Failure::new(libc::ESRCH, c"there is no such wait: it is over, or was cancelled"))
             }
-            Some(_) => Ok(()),
+            Some(_) => {
+                locked(&waits.all).remove(&number);
+                Ok(())
+            }
         }
     })
 }
@@ -292,11 +345,15 @@ pub extern "C" fn chappe_semaphore_down_async(
 ) -> i64 {
     answer(|| {
         let semaphore = handle::get::<Semaphore>(semaphore)?.clone();
-        let future = async move {
-            semaphore.down_async().await.map_err(Why::Down)?;
-            Ok(Taken::Unit(Unit(Some(semaphore))))
+        let wait = async move {
+            let down = semaphore.down_async().await;
+            down.map(|()| Unit(Some(semaphore)))
         };
-        begin(call, data, null_mut(), Box::pin(future))
+        let finish = |mut unit: Unit| {
+            unit.0.take();
+            Ok(0)
+        };
+        begin(call, data, wait, finish)
     })
 }
 
@@ -315,7 +372,39 @@ pub extern "C" fn chappe_pool_acquire_async(
     answer(|| {
         let pool = handle::get::<Pool>(pool)?.clone();
         Place::new(permit)?;
-        let future = async move { pool.acquire_async().await.map(Taken::Permit).map_err(Why::Acquire) };
-        begin(call, data, permit, Box::pin(future))
+        let permit = Memory::new(permit);
+        let wait = async move { pool.acquire_async().await };
+        let finish = move |taken: OwnedPermit| {
+            Place::new(permit.get())?.of_process(Hold::of_owned(taken));
+            Ok(0)
+        };
+        begin(call, data, wait, finish)
+    })
+}
+
+/// As `chappe_pool_acquire_many`, without waiting: as `chappe_pool_acquire_async`, of `n` permits, which lie at `permits[0]` to `permits[n - 1]`. Waiters behind
+/// it wait until it has got all of them.
+///
+/// Errors: as `chappe_pool_acquire_async`; -ERANGE if the pool has fewer than `n`, and the callback gets it if it gets fewer; -EINVAL if `n` is negative.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_pool_acquire_many_async(
+    pool: *mut chappe_pool,
+    n: i64,
+    permits: *mut chappe_permit,
+    call: chappe_done,
+    data: *mut c_void,
+) -> i64 {
+    answer(|| {
+        let (pool, n) = (handle::get::<Pool>(pool)?.clone(), input::count_or_most(n)?);
+        is_not_too_many(&pool, n)?;
+        drop(Place::many(permits, n as usize)?);
+        let permits = Memory::new(permits);
+        let wait = async move { pool.acquire_many_async(n).await };
+        let finish = move |taken: OwnedPermits| {
+            let mut places = Place::many(permits.get(), n as usize)?;
+            Hold::of_owned_many(taken, |hold| places.next().into_iter().for_each(|place| place.of_process(hold)));
+            Ok(0)
+        };
+        begin(call, data, wait, finish)
     })
 }

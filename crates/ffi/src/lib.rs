@@ -1,7 +1,7 @@
 //! The C library: what `include/chappe.h` and its parts declare.
 //!
 //! One module a header: `semaphore` is `include/chappe/semaphore.h`, which is generated from it (`cargo xtask header`), and so is the
-//! manual page chappe_semaphore(3). `handle`, `failure`, `input`, `thread` and `few` are what they stand on; `plan9`,
+//! manual page chappe_semaphore(3). `handle`, `failure`, `input`, `thread`, `uses` and `few` are what they stand on; `plan9`,
 //! `nix`, `stdio`, `schema`, `libthread` (thread.h) and `libc9` have headers of their own that are written by hand.
 //!
 //! | | here |
@@ -11,7 +11,7 @@
 //! | memory | the caller's: permits, arms and texts lie where he wants them |
 //! | panics | end at the border (see `failure`), as -EIO |
 //! | fork | handles are copies that work in the child; what the parent holds is told apart by the process's incarnation |
-//! | tasks | `dispatch`: one table of waits for the process, polled by the thread that dispatches |
+//! | tasks | `dispatch`: one table of waits for the process, polled by the thread that dispatches; what a task locks is a `guard` |
 //!
 //! Functions are not `unsafe fn`: they are for C, where nothing else is, and none can be named in Rust from outside this crate. What
 //! each relies on beyond what it checks stands where it is relied on: in `input` and `handle`.
@@ -27,6 +27,7 @@ mod counter;
 mod dispatch;
 mod failure;
 mod few;
+mod guard;
 mod handle;
 mod input;
 mod interrupt;
@@ -58,4 +59,6 @@ mod subscription;
 mod term;
 mod thread;
 mod tube;
+mod uses;
+mod waits;
 mod words;

@@ -16,7 +16,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-type Bytes = Map<[u8], [u8]>;
+pub type Bytes = Map<[u8], [u8]>;
 
 /// A handle of a map.
 pub struct chappe_map(());
@@ -54,7 +54,7 @@ pub struct chappe_map_bytes {
 }
 
 /// A map, where a slot of the table of handles has room for it.
-struct Held(Box<Bytes>);
+pub struct Held(pub Box<Bytes>);
 
 impl Object for Held {
     type Name = chappe_map;

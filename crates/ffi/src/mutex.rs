@@ -14,6 +14,7 @@ use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::process::bias;
 use crate::thread::here;
+use crate::uses::Uses;
 use chappe::raw::{Called, Had, lock_now, mutex_of_bytes};
 use chappe::{LockError, LockResult, Mutex, MutexGuard};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -50,8 +51,8 @@ pub struct chappe_mutex_options {
 
 /// A mutex, and what its present holder has left here.
 pub struct Locked {
-    mutex: Mutex<()>,
-    data: NonNull<u8>,
+    pub mutex: Mutex<()>,
+    pub data: NonNull<u8>,
     size: usize,
     /// The memory is ours.
     own: bool,
@@ -61,6 +62,8 @@ pub struct Locked {
     /// The thread that holds the guard. Only this thread reads `kept`.
     // Ordering: Relaxed: another thread that reads it finds that it is not itself.
     thread: AtomicUsize,
+    /// By waits and guards of the process.
+    pub uses: Uses,
 }
 
 impl Object for Locked {
@@ -85,7 +88,7 @@ impl Drop for Locked {
 
 impl Locked {
     fn new(mutex: Mutex<()>, data: NonNull<u8>, size: usize, own: bool) -> Locked {
-        Locked { mutex, data, size, own, kept: AtomicU64::new(0), thread: AtomicUsize::new(0) }
+        Locked { mutex, data, size, own, kept: AtomicU64::new(0), thread: AtomicUsize::new(0), uses: Uses::default() }
     }
 
     #[inline(always)]
@@ -245,7 +248,7 @@ pub extern "C" fn chappe_mutex_open_or_create(
 /// Closes a handle. A private mutex goes with it, and its data; a named one stays. No other thread may be in a call with this handle,
 /// or call with it later.
 ///
-/// Errors: -EBUSY if it is locked by this handle: unlock it first; -EBADF.
+/// Errors: -EBUSY if it is locked by this handle, or a wait or guard of the process uses it: unlock it, or cancel the wait, first; -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_mutex_close(mutex: *mut chappe_mutex) -> c_int {
     done(|| {
@@ -260,6 +263,7 @@ pub extern "C" fn chappe_mutex_close(mutex: *mut chappe_mutex) -> c_int {
                 c"the mutex is locked by this handle: unlock it before it is closed",
             ));
         }
+        locked.uses.end()?;
         handle::close::<Locked>(mutex).map(drop)
     })
 }

@@ -15,7 +15,7 @@ use crate::look::{chappe_holder, chappe_member, chappe_waiter, listed};
 use crate::permit::{Place, chappe_permit};
 use crate::process::{CHAPPE_PRIORITY, bias, discipline};
 use chappe::raw::{self, Hold};
-use chappe::{Discipline, Permits, Pool, acquire_any, acquire_any_timeout, try_acquire_any};
+use chappe::{AcquireError, Discipline, Permits, Pool, acquire_any, acquire_any_timeout, try_acquire_any};
 use std::ffi::{CStr, c_char, c_int};
 
 /// A handle of a pool.
@@ -323,20 +323,23 @@ pub extern "C" fn chappe_pool_acquire_owned_deadline(
     owned(pool, permit, input::until(at))
 }
 
+/// Refuses more permits than the pool has, before so much room is looked for.
+pub fn is_not_too_many(pool: &Pool, n: u32) -> Answer<()> {
+    if i64::from(n) <= CHAPPE_POOL_MAX.min(pool.permits().into()) {
+        return Ok(());
+    }
+    // What a pool that was removed had is no matter.
+    Err(Failure::from(if raw::is_there(pool) {
+        AcquireError::TooMany { pool: pool.name(), wanted: n, permits: pool.permits() }
+    } else {
+        AcquireError::Dead { pool: pool.name() }
+    }))
+}
+
 fn many(pool: *mut chappe_pool, n: i64, permits: *mut chappe_permit, limit: Answer<Limit>) -> c_int {
     done(|| {
         let (pool, n, limit) = (handle::get::<Pool>(pool)?, input::count_or_most(n)?, limit?);
-        if i64::from(n) > CHAPPE_POOL_MAX.min(pool.permits().into()) {
-            // Before so much room is looked for. What a pool that was removed had is no matter.
-            if !raw::is_there(pool) {
-                return Err(Failure::from(chappe::AcquireError::Dead { pool: pool.name() }));
-            }
-            return Err(Failure::from(chappe::AcquireError::TooMany {
-                pool: pool.name(),
-                wanted: n,
-                permits: pool.permits(),
-            }));
-        }
+        is_not_too_many(pool, n)?;
         let mut places = Place::many(permits, n as usize)?;
         let taken: Permits<'_> = match limit {
             Limit::Forever => pool.acquire_many(n)?,

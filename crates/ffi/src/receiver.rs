@@ -12,13 +12,16 @@ use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::kept::Kept;
 use crate::parting::{self, Lends};
-use crate::sender::Record;
+use crate::sender::{Record, awaits};
 use crate::thread::here;
 use chappe::raw::{Armed, arena_of_receiver, incarnation, is_same_arena};
-use chappe::tube::named::{Loan, Receiver};
+use chappe::tube::named::{Loan, NotReceived, Receiver};
 use chappe::{Arena, ReceivingEnd as _, SelectedOperation, tube};
 use std::ffi::{CStr, c_int, c_void};
+use std::future::Future;
 use std::os::fd::AsRawFd;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A handle of a receiver.
 pub struct chappe_receiver(());
@@ -34,8 +37,8 @@ struct Borrowed {
 pub struct NamedEnd {
     /// First: it goes before the end, to which it refers.
     borrowed: Kept<Borrowed>,
-    /// Its own memory, since a loan refers to it.
-    receiver: *mut Receiver<[u8]>,
+    /// Its own memory, since a loan refers to it. NULL: a wait of a loop of events has it.
+    receiver: AtomicPtr<Receiver<[u8]>>,
 }
 
 impl Drop for NamedEnd {
@@ -44,8 +47,11 @@ impl Drop for NamedEnd {
             // Nobody has said that it was received.
             borrowed.loan.put_back();
         }
-        // SAFETY: from `Box::into_raw`, and dropped once; its loan has just gone.
-        drop(unsafe { Box::from_raw(self.receiver) });
+        let receiver = *self.receiver.get_mut();
+        if !receiver.is_null() {
+            // SAFETY: from `Box::into_raw`, and dropped once; its loan has just gone.
+            drop(unsafe { Box::from_raw(receiver) });
+        }
     }
 }
 
@@ -67,9 +73,22 @@ impl Object for ReceivingEnd {
 }
 
 impl NamedEnd {
-    fn receiver(&self) -> &'static Receiver<[u8]> {
-        // SAFETY: it lives as long as the end, and what borrows of it for longer goes first.
-        unsafe { &*self.receiver }
+    fn receiver(&self) -> Answer<&'static Receiver<[u8]>> {
+        // Acquire: the receiver as the wait left it; pairs with `Lent`.
+        // SAFETY: it lives as long as the end, and what borrows of it for longer goes first; no wait has it.
+        unsafe { self.receiver.load(Ordering::Acquire).as_ref() }.ok_or_else(awaits)
+    }
+
+    /// The receiver, for a wait.
+    fn lend(&'static self) -> Answer<Lent> {
+        self.is_spare()?;
+        // Acquire: as in `receiver`.
+        let receiver = self.receiver.swap(null_mut(), Ordering::Acquire);
+        if receiver.is_null() {
+            return Err(awaits());
+        }
+        // SAFETY: from `Box::into_raw`; nobody has it now, by the swap, and no loan refers to it.
+        Ok(Lent { receiver: Some(unsafe { Box::from_raw(receiver) }), of: &self.receiver })
     }
 
     /// Refuses to borrow a second record. In a forked child, what the parent has borrowed is nothing to wait for.
@@ -87,7 +106,7 @@ impl NamedEnd {
     fn borrow(&self, limit: Limit) -> Answer<(*const u8, usize, bool)> {
         self.is_spare()?;
         // Nothing of ours is in use while it waits: another thread may fork, and the child would find it so for ever.
-        let receiver = self.receiver();
+        let receiver = self.receiver()?;
         let loan = match limit {
             Limit::Forever => receiver.borrow()?,
             Limit::Now => receiver.try_borrow()?,
@@ -98,7 +117,7 @@ impl NamedEnd {
 
     /// Where the record is that a choice has taken, how long it is, and whether it comes again.
     fn borrow_chosen(&self, chosen: SelectedOperation<'_>) -> Answer<(*const u8, usize, bool)> {
-        self.keep(chappe::raw::borrow_chosen(chosen, self.receiver())?)
+        self.keep(chappe::raw::borrow_chosen(chosen, self.receiver()?)?)
     }
 
     fn keep(&self, loan: Loan<'static, [u8]>) -> Answer<(*const u8, usize, bool)> {
@@ -139,13 +158,46 @@ impl NamedEnd {
     /// See `parting`.
     fn let_go(&self, of: Option<&Arena>) -> bool {
         let mine = |it: &Borrowed| it.thread == here() && it.incarnation == incarnation();
-        if of.is_some_and(|arena| !is_same_arena(arena, &arena_of_receiver(self.receiver()))) {
+        // What a wait has, has lent nothing.
+        if let (Some(arena), Ok(receiver)) = (of, self.receiver())
+            && !is_same_arena(arena, &arena_of_receiver(receiver))
+        {
             return false;
         }
         if let Some(it) = self.borrowed.with(|borrowed| borrowed.take_if(|it| mine(it))).flatten() {
             it.loan.put_back();
         }
         true
+    }
+}
+
+/// Why a wait received nothing.
+pub enum Unreceived {
+    Named(NotReceived),
+    Private(tube::RecvError),
+}
+
+impl From<Unreceived> for Failure {
+    fn from(why: Unreceived) -> Failure {
+        match why {
+            Unreceived::Named(e) => e.into(),
+            Unreceived::Private(e) => e.into(),
+        }
+    }
+}
+
+/// A receiver that a wait has. It goes back to its handle, which is open until then.
+struct Lent {
+    receiver: Option<Box<Receiver<[u8]>>>,
+    of: &'static AtomicPtr<Receiver<[u8]>>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(receiver) = self.receiver.take() {
+            // Release: the receiver, for the next call.
+            self.of.store(Box::into_raw(receiver), Ordering::Release);
+        }
     }
 }
 
@@ -162,7 +214,7 @@ impl Lends for ReceivingEnd {
 
 impl ReceivingEnd {
     pub fn of(receiver: Receiver<[u8]>, size: usize) -> ReceivingEnd {
-        let receiver = Box::into_raw(Box::new(receiver));
+        let receiver = AtomicPtr::new(Box::into_raw(Box::new(receiver)));
         ReceivingEnd { end: End::Named(NamedEnd { borrowed: Kept::new(), receiver }), size }
     }
 
@@ -193,7 +245,7 @@ impl ReceivingEnd {
         self.check(buffer.len())?;
         match &self.end {
             End::Named(named) => {
-                let receiver = named.receiver();
+                let receiver = named.receiver()?;
                 Ok(match limit {
                     Limit::Forever => receiver.recv_into(buffer)?,
                     Limit::Now => receiver.try_recv_into(buffer)?,
@@ -211,19 +263,39 @@ impl ReceivingEnd {
         }
     }
 
+    /// For a wait: the next record, and whether it comes again.
+    pub fn recv_as_task(
+        &'static self,
+    ) -> Answer<impl Future<Output = Result<(Vec<u8>, bool), Unreceived>> + Send + use<>> {
+        let (lent, private) = match &self.end {
+            End::Named(named) => (Some(named.lend()?), None),
+            End::Private(receiver) => (None, Some(receiver.clone())),
+        };
+        Ok(async move {
+            if let Some(mut lent) = lent
+                && let Some(receiver) = &mut lent.receiver
+            {
+                return receiver.recv_redelivered_async().await.map_err(Unreceived::Named);
+            }
+            let private = private.expect("the one or the other");
+            let record = private.recv_async().await.map_err(Unreceived::Private)?;
+            Ok((record.bytes().to_vec(), false))
+        })
+    }
+
     /// As an arm of a choice.
-    pub fn arm(&self) -> Armed<'_> {
-        match &self.end {
-            End::Named(named) => named.receiver().__arm(),
+    pub fn arm(&self) -> Answer<Armed<'_>> {
+        Ok(match &self.end {
+            End::Named(named) => named.receiver()?.__arm(),
             End::Private(receiver) => receiver.__arm(),
-        }
+        })
     }
 
     /// The same, of one that borrows the record.
     pub fn arm_to_borrow(&self) -> Answer<Armed<'_>> {
         let named = self.named()?;
         named.is_spare()?;
-        Ok(named.receiver().__arm())
+        Ok(named.receiver()?.__arm())
     }
 
     /// Borrows the record that a choice has taken: where it is, how long, and whether it comes again.
@@ -234,7 +306,7 @@ impl ReceivingEnd {
     /// Receives the record that a choice has taken.
     pub fn finish(&self, chosen: SelectedOperation<'_>, buffer: &mut [u8]) -> Answer<(usize, bool)> {
         match &self.end {
-            End::Named(named) => Ok(chappe::raw::recv_chosen(chosen, named.receiver(), buffer)?),
+            End::Named(named) => Ok(chappe::raw::recv_chosen(chosen, named.receiver()?, buffer)?),
             End::Private(receiver) => Ok((copied(&chosen.recv(receiver)?, buffer), false)),
         }
     }
@@ -248,10 +320,13 @@ fn copied(record: &Record, buffer: &mut [u8]) -> usize {
 
 /// Closes a handle; a record that is borrowed is put back. No other thread may be in a call with this handle, or call with it later.
 ///
-/// Errors: -EBADF.
+/// Errors: -EBUSY if a wait has it (`chappe_recv_async`); -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_receiver_close(receiver: *mut chappe_receiver) -> c_int {
     done(|| {
+        if let End::Named(named) = &handle::get::<ReceivingEnd>(receiver)?.end {
+            named.receiver()?;
+        }
         let end = handle::close::<ReceivingEnd>(receiver)?;
         parting::forget(receiver as usize);
         drop(end);
@@ -267,7 +342,7 @@ pub extern "C" fn chappe_receiver_another(receiver: *mut chappe_receiver, anothe
     done(|| {
         let (end, place) = (handle::get::<ReceivingEnd>(receiver)?, input::place(another)?);
         let next = match &end.end {
-            End::Named(named) => ReceivingEnd::of(named.receiver().another()?, end.size),
+            End::Named(named) => ReceivingEnd::of(named.receiver()?.another()?, end.size),
             End::Private(receiver) => ReceivingEnd::private(receiver.clone(), end.size),
         };
         place.write(handle::open(next)?);
@@ -449,7 +524,7 @@ pub extern "C" fn chappe_receiver_size(receiver: *const chappe_receiver) -> isiz
 pub extern "C" fn chappe_receiver_len(receiver: *const chappe_receiver) -> isize {
     answer(|| {
         Ok(match &handle::get::<ReceivingEnd>(receiver)?.end {
-            End::Named(named) => named.receiver().len(),
+            End::Named(named) => named.receiver()?.len(),
             End::Private(receiver) => receiver.len(),
         } as isize)
     })
@@ -462,7 +537,7 @@ pub extern "C" fn chappe_receiver_len(receiver: *const chappe_receiver) -> isize
 pub extern "C" fn chappe_receiver_capacity(receiver: *const chappe_receiver) -> isize {
     answer(|| {
         Ok(match &handle::get::<ReceivingEnd>(receiver)?.end {
-            End::Named(named) => named.receiver().capacity() as isize,
+            End::Named(named) => named.receiver()?.capacity() as isize,
             End::Private(receiver) => receiver.capacity().map_or(-1, |n| n as isize),
         })
     })
@@ -475,7 +550,7 @@ pub extern "C" fn chappe_receiver_capacity(receiver: *const chappe_receiver) -> 
 pub extern "C" fn chappe_receiver_is_empty(receiver: *const chappe_receiver) -> c_int {
     answer(|| {
         Ok(match &handle::get::<ReceivingEnd>(receiver)?.end {
-            End::Named(named) => named.receiver().is_empty(),
+            End::Named(named) => named.receiver()?.is_empty(),
             End::Private(receiver) => receiver.is_empty(),
         }
         .into())
@@ -496,7 +571,7 @@ pub extern "C" fn chappe_receiver_is_empty(receiver: *const chappe_receiver) -> 
 pub extern "C" fn chappe_receiver_descriptor(receiver: *mut chappe_receiver) -> c_int {
     answer(|| {
         Ok(match &handle::get::<ReceivingEnd>(receiver)?.end {
-            End::Named(named) => named.receiver().descriptor()?.as_raw_fd(),
+            End::Named(named) => named.receiver()?.descriptor()?.as_raw_fd(),
             End::Private(receiver) => receiver.descriptor()?.as_raw_fd(),
         })
     })
@@ -510,7 +585,7 @@ pub extern "C" fn chappe_receiver_descriptor(receiver: *mut chappe_receiver) -> 
 pub extern "C" fn chappe_receiver_rearm(receiver: *mut chappe_receiver) -> c_int {
     answer(|| {
         Ok(match &handle::get::<ReceivingEnd>(receiver)?.end {
-            End::Named(named) => named.receiver().rearm(),
+            End::Named(named) => named.receiver()?.rearm(),
             End::Private(receiver) => receiver.rearm(),
         }
         .into())

@@ -14,6 +14,7 @@ use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::mutex::{CHAPPE_OWNER_DIED, EVEN, bytes_of, chappe_mutex_options};
+use crate::uses::Uses;
 use chappe::raw::{Had, Mine, rwlock_of_bytes, rwlock_of_mine};
 use chappe::{ReadGuard, RwLock, RwLockError, WriteGuard};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -30,6 +31,8 @@ pub struct Shared {
     size: usize,
     /// The memory is ours.
     own: bool,
+    /// By waits and guards of the process.
+    pub uses: Uses,
 }
 
 impl Object for Shared {
@@ -93,7 +96,7 @@ fn named(name: *const c_char, options: *const chappe_mutex_options, had: Had, lo
         let (of, initial) = bytes_of(input::given(options)?)?;
         place.write(handle::open_as(|| {
             let (lock, data) = rwlock_of_bytes(name, had, of, initial)?;
-            Ok(Shared { lock: Box::new(lock), data, size: of.size, own: false })
+            Ok(Shared { lock: Box::new(lock), data, size: of.size, own: false, uses: Uses::default() })
         })?);
         Ok(())
     })
@@ -123,7 +126,13 @@ pub extern "C" fn chappe_rwlock_private(options: *const chappe_mutex_options, lo
             // SAFETY: allocated just now, with this layout.
             unsafe { dealloc(data.as_ptr(), layout) };
         })?;
-        place.write(handle::open(Shared { lock: Box::new(lock), data, size: of.size, own: true })?);
+        place.write(handle::open(Shared {
+            lock: Box::new(lock),
+            data,
+            size: of.size,
+            own: true,
+            uses: Uses::default(),
+        })?);
         Ok(())
     })
 }
@@ -169,7 +178,7 @@ pub extern "C" fn chappe_rwlock_open_or_create(
 /// Closes a handle. A private lock goes with it, and its data; a named one stays. No other thread may be in a call with this handle, call with it
 /// later, or have a private one locked.
 ///
-/// Errors: -EBUSY if this thread has it locked: unlock it first; -EBADF.
+/// Errors: -EBUSY if this thread has it locked, or a wait or guard of the process uses it: unlock it, or cancel the wait, first; -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_rwlock_close(lock: *mut chappe_rwlock) -> c_int {
     done(|| {
@@ -181,6 +190,7 @@ pub extern "C" fn chappe_rwlock_close(lock: *mut chappe_rwlock) -> c_int {
             let text = c"the readers-writer lock is locked by this thread: unlock it before it is closed";
             return Err(Failure::new(libc::EBUSY, text));
         }
+        shared.uses.end()?;
         handle::close::<Shared>(lock).map(drop)
     })
 }

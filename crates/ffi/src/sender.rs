@@ -15,7 +15,10 @@ use chappe::raw::{Armed, arena_of_sender, incarnation, is_same_arena};
 use chappe::tube::named::{NotSent, Sender, Slot};
 use chappe::{Arena, SelectedOperation, SendingEnd as _, tube};
 use std::ffi::{CStr, c_int, c_void};
+use std::future::Future;
 use std::os::fd::AsRawFd;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A handle of a sender.
 pub struct chappe_sender(());
@@ -60,8 +63,8 @@ struct Reserved {
 pub struct NamedEnd {
     /// First: it goes before the end, to which it refers.
     reserved: Kept<Reserved>,
-    /// Its own memory, since a slot refers to it. While there is a slot it is used by that alone.
-    sender: *mut Sender<[u8]>,
+    /// Its own memory, since a slot refers to it. While there is a slot it is used by that alone. NULL: a wait of a loop of events has it.
+    sender: AtomicPtr<Sender<[u8]>>,
     /// The tube's.
     arena: Arena,
     typed: bool,
@@ -70,8 +73,11 @@ pub struct NamedEnd {
 impl Drop for NamedEnd {
     fn drop(&mut self) {
         drop(self.reserved.take());
-        // SAFETY: from `Box::into_raw`, and dropped once; its slot has just gone.
-        drop(unsafe { Box::from_raw(self.sender) });
+        let sender = *self.sender.get_mut();
+        if !sender.is_null() {
+            // SAFETY: from `Box::into_raw`, and dropped once; its slot has just gone.
+            drop(unsafe { Box::from_raw(sender) });
+        }
     }
 }
 
@@ -109,19 +115,38 @@ impl NamedEnd {
         self.reserved.with(none) == Some(true)
     }
 
+    /// Refuses one that a wait has.
+    fn is_here(&self) -> Answer<*mut Sender<[u8]>> {
+        // Acquire: the sender as the wait left it; pairs with `Lent`.
+        let sender = self.sender.load(Ordering::Acquire);
+        if sender.is_null() { Err(awaits()) } else { Ok(sender) }
+    }
+
     fn sender(&self) -> Answer<&Sender<[u8]>> {
         if self.reserved.is_none() || self.forget_the_parents() {
-            // SAFETY: it lives as long as the end; no slot has it.
-            return Ok(unsafe { &*self.sender });
+            // SAFETY: it lives as long as the end; no slot and no wait has it.
+            return Ok(unsafe { &*self.is_here()? });
         }
         Err(busy())
+    }
+
+    /// The sender, for a wait.
+    fn lend(&'static self) -> Answer<Lent> {
+        self.sender()?;
+        // Acquire: as in `sender`.
+        let sender = self.sender.swap(null_mut(), Ordering::Acquire);
+        if sender.is_null() {
+            return Err(awaits());
+        }
+        // SAFETY: from `Box::into_raw`; nobody has it now, by the swap, and no slot refers to it.
+        Ok(Lent { sender: Some(unsafe { Box::from_raw(sender) }), of: &self.sender })
     }
 
     /// Reserves a slot; answers where it is.
     fn reserve(&self, limit: Limit) -> Answer<*mut u8> {
         self.sender()?;
-        // SAFETY: `sender` has just seen that no slot has it, and a handle is used by one thread at a time.
-        let sender: &'static mut Sender<[u8]> = unsafe { &mut *self.sender };
+        // SAFETY: `sender` has just seen that no slot and no wait has it, and a handle is used by one thread at a time.
+        let sender: &'static mut Sender<[u8]> = unsafe { &mut *self.is_here()? };
         let mut slot = match limit {
             Limit::Forever => sender.reserve()?,
             Limit::Now => sender.try_reserve()?,
@@ -168,6 +193,42 @@ impl NamedEnd {
     }
 }
 
+/// Why a wait sent nothing.
+pub enum Unsent {
+    Named(NotSent),
+    Private(tube::SendError<Record>),
+}
+
+impl From<Unsent> for Failure {
+    fn from(why: Unsent) -> Failure {
+        match why {
+            Unsent::Named(e) => e.into(),
+            Unsent::Private(e) => e.into(),
+        }
+    }
+}
+
+/// A sender that a wait has. It goes back to its handle, which is open until then.
+struct Lent {
+    sender: Option<Box<Sender<[u8]>>>,
+    of: &'static AtomicPtr<Sender<[u8]>>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(sender) = self.sender.take() {
+            // Release: the sender, for the next call.
+            self.of.store(Box::into_raw(sender), Ordering::Release);
+        }
+    }
+}
+
+#[cold]
+pub fn awaits() -> Failure {
+    let text = c"a wait of a loop of events has this end: cancel it, or let it be over, first (each wait needs an end of its own)";
+    Failure::new(libc::EBUSY, text)
+}
+
 #[cold]
 fn busy() -> Failure {
     Failure::new(libc::EBUSY, c"a slot is reserved at this sender: commit it, or give it up, first")
@@ -182,7 +243,7 @@ impl Lends for SendingEnd {
 impl SendingEnd {
     pub fn of(sender: Sender<[u8]>, size: usize, typed: bool) -> SendingEnd {
         let arena = arena_of_sender(&sender);
-        let sender = Box::into_raw(Box::new(sender));
+        let sender = AtomicPtr::new(Box::into_raw(Box::new(sender)));
         SendingEnd { end: End::Named(NamedEnd { reserved: Kept::new(), sender, arena, typed }), size }
     }
 
@@ -231,6 +292,28 @@ impl SendingEnd {
         Ok(())
     }
 
+    /// For a wait: sends these bytes.
+    pub fn send_as_task(
+        &'static self,
+        record: &[u8],
+    ) -> Answer<impl Future<Output = Result<(), Unsent>> + Send + use<>> {
+        self.check(record.len())?;
+        let record = Record::of(record)?;
+        let (lent, private) = match &self.end {
+            End::Named(named) => (Some(named.lend()?), None),
+            End::Private(sender) => (None, Some(sender.clone())),
+        };
+        Ok(async move {
+            if let Some(mut lent) = lent
+                && let Some(sender) = &mut lent.sender
+            {
+                return sender.send_async(record.bytes()).await.map_err(Unsent::Named);
+            }
+            let private = private.expect("the one or the other");
+            private.send_async(record).await.map_err(Unsent::Private)
+        })
+    }
+
     /// As an arm of a choice that sends so many bytes.
     pub fn arm(&self, len: usize) -> Answer<Armed<'_>> {
         match &self.end {
@@ -256,10 +339,13 @@ impl SendingEnd {
 
 /// Closes a handle; a slot that is reserved is given up. No other thread may be in a call with this handle, or call with it later.
 ///
-/// Errors: -EBADF.
+/// Errors: -EBUSY if a wait has it (`chappe_send_async`); -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_sender_close(sender: *mut chappe_sender) -> c_int {
     done(|| {
+        if let End::Named(named) = &handle::get::<SendingEnd>(sender)?.end {
+            named.is_here()?;
+        }
         let end = handle::close::<SendingEnd>(sender)?;
         parting::forget(sender as usize);
         drop(end);

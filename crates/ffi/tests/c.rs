@@ -246,6 +246,11 @@ fn waits_of_a_loop_hold_their_contract() {
     holds("dispatch.c", &[], &[]);
 }
 
+#[test]
+fn waits_for_locks_tubes_and_maps_hold_their_contract() {
+    holds("waits.c", &[], &[]);
+}
+
 /// libuv's, GLib's, libevent's: where they are installed.
 #[test]
 fn loops_of_events_wait_for_permits() {

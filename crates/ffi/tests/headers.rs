@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The parts, in the order in which they are to be read, and which others each needs.
-const PARTS: [(&str, &[&str]); 20] = [
+const PARTS: [(&str, &[&str]); 22] = [
     ("process", &[]),
     ("look", &[]),
     ("arena", &["look"]),
@@ -30,6 +30,8 @@ const PARTS: [(&str, &[&str]); 20] = [
     ("subscription", &[]),
     ("choice", &["barrier", "permit", "pool", "receiver", "rwlock", "semaphore", "sender", "subscription"]),
     ("dispatch", &["permit", "pool", "semaphore"]),
+    ("guard", &["condvar", "dispatch", "mutex", "rwlock"]),
+    ("waits", &["dispatch", "map", "receiver", "sender"]),
 ];
 /// What not every library has: no part of <chappe.h>.
 const APART: [(&str, &[&str]); 2] = [("remote", &[]), ("term", &[])];

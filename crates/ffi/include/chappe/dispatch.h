@@ -13,7 +13,7 @@
  * dispatch at once: each callback is called once. While one callback runs, the descriptor is readable for the others that are to be called: a
  * loop within it, or another thread, calls them. For named objects one thread of the library's sleeps, by arena.
  *
- * Ends. A handle may be closed while waits for its object go on: close ends none of them. Of an object that is removed the callbacks get
+ * Ends. The handle of a semaphore, pool, condition variable or map may be closed while waits for its object go on: close ends none of them. Of an object that is removed the callbacks get
  * -EIDRM. When the process dies, its waits leave the line, and what they were granted goes to the next waiter; a permit returns, as any other.
  * But a wake-up that was saved is consumed by chappe_semaphore_down_async itself: if the process ends before the callback, by a kill
  * or by exit(3), it is gone, as one that a thread consumed. chappe_async_cancel gives it on. A forked child
@@ -36,7 +36,8 @@ extern "C" {
 #endif
 
 /**
- * What is called when a wait is over: result is 0, or the negative number of errno(3), of which chappe_last_error says more within the callback.
+ * What is called when a wait is over: result is 0 or more, as the call says that began it, or the negative number of errno(3), of which
+ * chappe_last_error says more within the callback.
  * data is what was given when the wait began.
  */
 typedef void (*chappe_done)(void *data, int result);
@@ -59,7 +60,8 @@ int chappe_dispatch(void);
 /**
  * Ends a wait: its callback is not called any more, and what it was granted, or had already, goes to the next waiter.
  *
- * Errors: -ESRCH if there is no such wait of this process: it was cancelled, or called back, or another thread is about to call it back.
+ * Errors: -ESRCH if there is no such wait of this process: it was cancelled, or called back, or another thread is about to call it back; or it has sent or
+ * received its record, and is called back by the next chappe_dispatch.
  */
 int chappe_async_cancel(int64_t wait);
 
@@ -86,6 +88,18 @@ int64_t chappe_pool_acquire_async(chappe_pool *pool,
                                   chappe_permit *permit,
                                   chappe_done call,
                                   void *data);
+
+/**
+ * As chappe_pool_acquire_many, without waiting: as chappe_pool_acquire_async, of n permits, which lie at permits[0] to permits[n - 1]. Waiters behind
+ * it wait until it has got all of them.
+ *
+ * Errors: as chappe_pool_acquire_async; -ERANGE if the pool has fewer than n, and the callback gets it if it gets fewer; -EINVAL if n is negative.
+ */
+int64_t chappe_pool_acquire_many_async(chappe_pool *pool,
+                                       int64_t n,
+                                       chappe_permit *permits,
+                                       chappe_done call,
+                                       void *data);
 
 #ifdef __cplusplus
 }

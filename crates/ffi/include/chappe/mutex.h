@@ -113,7 +113,7 @@ int chappe_mutex_open_or_create(const char *name,
  * Closes a handle. A private mutex goes with it, and its data; a named one stays. No other thread may be in a call with this handle,
  * or call with it later.
  *
- * Errors: -EBUSY if it is locked by this handle: unlock it first; -EBADF.
+ * Errors: -EBUSY if it is locked by this handle, or a wait or guard of the process uses it: unlock it, or cancel the wait, first; -EBADF.
  */
 int chappe_mutex_close(struct chappe_mutex *mutex);
 

@@ -29,7 +29,7 @@ typedef struct chappe_receiver chappe_receiver;
 /**
  * Closes a handle; a record that is borrowed is put back. No other thread may be in a call with this handle, or call with it later.
  *
- * Errors: -EBADF.
+ * Errors: -EBUSY if a wait has it (chappe_recv_async); -EBADF.
  */
 int chappe_receiver_close(struct chappe_receiver *receiver);
 

@@ -71,7 +71,7 @@ int chappe_rwlock_open_or_create(const char *name,
  * Closes a handle. A private lock goes with it, and its data; a named one stays. No other thread may be in a call with this handle, call with it
  * later, or have a private one locked.
  *
- * Errors: -EBUSY if this thread has it locked: unlock it first; -EBADF.
+ * Errors: -EBUSY if this thread has it locked, or a wait or guard of the process uses it: unlock it, or cancel the wait, first; -EBADF.
  */
 int chappe_rwlock_close(struct chappe_rwlock *lock);
 

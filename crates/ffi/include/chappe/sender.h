@@ -27,7 +27,7 @@ typedef struct chappe_sender chappe_sender;
 /**
  * Closes a handle; a slot that is reserved is given up. No other thread may be in a call with this handle, or call with it later.
  *
- * Errors: -EBADF.
+ * Errors: -EBUSY if a wait has it (chappe_send_async); -EBADF.
  */
 int chappe_sender_close(struct chappe_sender *sender);
 

@@ -113,12 +113,9 @@ impl<T: ?Sized> Sender<T> {
 }
 
 impl<T: ?Sized> Receiver<T> {
-    async fn get_as_task(&mut self, buffer: &mut [u8]) -> Result<usize, NotReceived> {
+    async fn get_as_task(&mut self, buffer: &mut [u8]) -> Result<Received, NotReceived> {
         let received = Getting { receiver: self, buffer, wait: Wait::new(true, 1) }.await;
-        match received {
-            Ok(received) => Ok(received.len as usize),
-            Err(fault) => Err(not_received(&self.into.at, fault, Until::Forever)),
-        }
+        received.map_err(|fault| not_received(&self.into.at, fault, Until::Forever))
     }
 }
 
@@ -169,9 +166,17 @@ impl Receiver<[u8]> {
     /// # Errors
     /// As `recv`; `Arena` as there.
     pub async fn recv_async(&mut self) -> Result<Vec<u8>, NotReceived> {
+        self.recv_redelivered_async().await.map(|(record, _)| record)
+    }
+
+    /// As [`Receiver::recv_async`], with whether a receiver died that had the record before: it may have been done already.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn recv_redelivered_async(&mut self) -> Result<(Vec<u8>, bool), NotReceived> {
         let mut record = vec![0; self.into.0.ring.size() as usize];
-        let len = self.get_as_task(&mut record).await?;
-        record.truncate(len);
-        Ok(record)
+        let Received { len, again } = self.get_as_task(&mut record).await?;
+        record.truncate(len as usize);
+        Ok((record, again))
     }
 }
