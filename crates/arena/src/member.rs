@@ -408,6 +408,14 @@ impl Map {
         }
     }
 
+    /// The arena was removed: no process need know any more whether this one lives. Else its file would stay open.
+    pub fn end_presence(&self) {
+        if let Some(kept) = self.take_presence(true) {
+            // The lock goes with the file.
+            chappe_plat::dir::give_up(kept, self.inode(), 0, false);
+        }
+    }
+
     /// In a forked child: gives up its copy of the parent's presence, so that the parent does not seem to live as long as the child.
     pub fn forget_parents_presence(&self) {
         if let Some(kept) = self.take_presence(false) {

@@ -163,6 +163,7 @@ pub fn watch(w: &'static Watch, map: &'static Map) {
             Role::Watcher | Role::Too => me.serve(),
         }
     }
+    map.end_presence();
 }
 
 /// The role of a reaper.

@@ -48,7 +48,14 @@ fn shared_kib() -> u64 {
     line.trim_end_matches("kB").trim().parse().expect("a number")
 }
 
-/// A process that makes and removes arenas all its life keeps their addresses, and not their memory.
+/// Which removed files this process has open.
+fn removed_files() -> Vec<std::path::PathBuf> {
+    let open = std::fs::read_dir("/proc/self/fd").expect("our own");
+    let links = open.filter_map(|fd| std::fs::read_link(fd.expect("our own").path()).ok());
+    links.filter(|link| link.to_string_lossy().ends_with(" (deleted)")).collect()
+}
+
+/// A process that makes and removes arenas all its life keeps their addresses, and neither their memory nor their files.
 fn removed_arenas_keep_little() {
     const ARENAS: u64 = 20;
     let before = shared_kib();
@@ -57,10 +64,14 @@ fn removed_arenas_keep_little() {
         let pool = Pool::create(&pool, 500).expect("made");
         let mutex = Mutex::<[u64; 1024]>::open_or_create(&mutex, [7; 1024]).expect("made");
         drop(pool.acquire().expect("free"));
+        // In the name of the process, whose presence is a lock in the file.
+        drop(pool.acquire_owned().expect("free"));
         assert_eq!(mutex.lock().expect("free")[1023], 7);
         Arena::remove(&format!("passing{i}"), false).expect("nobody uses it");
         assert!(pool.acquire().is_err() && mutex.lock().is_err(), "who has them still learns that they are gone");
     }
     let each = shared_kib().saturating_sub(before) / ARENAS;
     assert!(each <= 128, "each removed arena keeps {each} KiB");
+    let open = removed_files();
+    assert!(open.is_empty(), "these files stay open: {open:?}");
 }

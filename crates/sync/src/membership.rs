@@ -30,6 +30,7 @@ impl Arena {
         };
         Map::remove(&dir, name, force, is_idle, HOOKS)?;
         if let Some(arena) = arena {
+            arena.map().end_presence();
             lease::forget(arena.map());
         }
         Ok(())
