@@ -241,6 +241,25 @@ def round_asyncio(n):
     asyncio.run(run())
 
 
+def sections(make, enter, tasks):
+    """Sections of so many tasks, one after the other or, of a semaphore of 8, some at once; each lets the others run."""
+
+    def act(n):
+        async def run():
+            of = make()
+
+            async def work():
+                for _ in range(n // tasks):
+                    async with enter(of):
+                        await asyncio.sleep(0)
+
+            await asyncio.gather(*(work() for _ in range(tasks)))
+
+        asyncio.run(run())
+
+    return act
+
+
 def round_aio(n):
     """The same by tubes."""
 
@@ -319,6 +338,13 @@ def main():
         print("not measured: arrays: numpy is not installed")
     beside("round trip", "time <= 1.2 x", 5_000, ("chappe", round_tube), ("multiprocessing", round_pipe))
     beside("round trip of tasks", "beside", 2_000, ("chappe", round_aio), ("asyncio", round_asyncio))
+    for what, tasks, own, theirs in (
+        ("lock of one task", 1, chappe.Lock, asyncio.Lock),
+        ("lock of 64 tasks", 64, chappe.Lock, asyncio.Lock),
+        ("semaphore of 64 tasks", 64, lambda: chappe.Semaphore(value=8), lambda: asyncio.Semaphore(8)),
+    ):
+        rivals = ("chappe", sections(own, aio.acquire, tasks)), ("asyncio", sections(theirs, lambda of: of, tasks))
+        beside(what, "beside", 6_400, *rivals)
     if not ROWS or "import" in ROWS:
         print(f"import: {imported('chappe') * 1e3:.1f} ms (wanted: <= 30)")
 
