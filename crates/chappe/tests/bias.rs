@@ -1,6 +1,6 @@
 //! The bias of private mutexes and pools: that it comes by itself, goes when another comes, and changes none of their promises.
 
-use chappe::{Bias, Condvar, LockError, Mutex, Pool, acquire_any};
+use chappe::{Bias, Condvar, LockError, Mutex, Pool, acquire_any, try_acquire_any};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -328,6 +328,28 @@ fn a_forked_child_has_no_bias() {
     assert!(permit.is_valid());
     drop((guard, permit));
     gets_it(&held);
+}
+
+/// What the child's copy of the private arena has of its parent's threads is returned only when the child first needs a place there: a choice
+/// that looks before that looks again.
+#[test]
+fn a_forked_childs_choice_finds_what_its_parent_held() {
+    let pools = [(); 2].map(|()| Pool::private_with(1, Bias::Off).unwrap());
+    let held = pools.each_ref().map(|pool| pool.acquire().unwrap());
+    // SAFETY: the child uses what may be used after a fork, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // Alone: among several, a choice that is not to wait stands in their queues, and would be granted it.
+        let one = try_acquire_any(&[&pools[0]]);
+        let both = one.is_ok() && acquire_any(&[&pools[0], &pools[1]]).is_ok() && held.iter().all(|p| !p.is_valid());
+        // SAFETY: ends this process.
+        unsafe { libc::_exit(i32::from(!both)) };
+    }
+    let mut status = 0;
+    // SAFETY: our own child.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+    assert!(held.iter().all(chappe::Permit::is_valid));
 }
 
 /// A filter that refuses membarrier from now on: a thread that takes a bias away finds another way.

@@ -43,7 +43,7 @@ use chappe_wait::lights::waits::{Hope, can_wait, wait_for as wait_for_lightly};
 use chappe_wait::lull;
 use chappe_wait::lull::lull;
 use chappe_wait::mark::Mark;
-use chappe_wait::operation::{Arm, Looking, Mode, Nature, Refused, Site, Taken, TryFast, WaitSpec, due};
+use chappe_wait::operation::{Arm, Looking, Mode, Nature, Outlook, Refused, Site, Taken, TryFast, WaitSpec, due};
 use chappe_wait::order::{Order, one_of};
 use chappe_wait::patience::{Until, patience};
 use chappe_wait::spin::spin;
@@ -61,25 +61,28 @@ pub(crate) struct How {
     pub aim: Mode,
 }
 
-/// The first part of a choice: tries the arms that need no attachment (membership of an arena). If that takes nothing, the returned order
-/// goes on with the first arm that needs an attachment.
+/// The first part of a choice: tries the arms that can be taken without an attachment (membership of an arena), or with the one at hand. If
+/// that takes nothing, the returned order goes on with the first arm that needs more. It lacks arms from which nothing could be taken. A task's choice
+/// is cautious: see [`Arm::glance`].
 #[inline(always)]
-pub(crate) fn glance<A: Arm + ?Sized>(arms: &[&A], biased: bool) -> Result<(usize, Taken), Order> {
-    let mut order = if biased || arms.len().wrapping_sub(1) >= 64 {
-        Order::new(arms.len(), biased)
+pub(crate) fn glance<A: Arm + ?Sized>(arms: &[&A], biased: bool, cautious: bool) -> Result<(usize, Taken), Order> {
+    let (mut order, careful);
+    if biased || arms.len().wrapping_sub(1) >= 64 {
+        (order, careful) = (Order::new(arms.len(), biased), true);
     } else {
         // First the arms that are worth an attempt, then the dice: mostly it is one arm, and no branch depends on its number.
-        let likely = arms.iter().enumerate().fold(0, |all, (at, arm)| all | u64::from(arm.may_be()) << at);
+        let (likely, differ) = outlook(arms);
+        careful = cautious || differ;
         if likely.is_power_of_two()
             && let at = likely.trailing_zeros() as usize
-            && let TryFast::Taken(taken) = arms[at].glance()
+            && let TryFast::Taken(taken) = arms[at].glance(careful)
         {
             return Ok((at, taken));
         }
-        Order::among(likely, arms.len())
-    };
+        order = Order::among(likely, arms.len());
+    }
     while let Some(at) = order.peek() {
-        match arms[at].glance() {
+        match arms[at].glance(careful) {
             TryFast::Taken(taken) => return Ok((at, taken)),
             TryFast::Nothing => order.skip(),
             TryFast::Ask => break,
@@ -88,10 +91,24 @@ pub(crate) fn glance<A: Arm + ?Sized>(arms: &[&A], biased: bool) -> Result<(usiz
     Err(order)
 }
 
+/// Which of up to 64 arms are worth an attempt, and whether the arms are in several arenas. A dozen instructions an arm, without a branch.
+#[inline(always)]
+fn outlook<A: Arm + ?Sized>(arms: &[&A]) -> (u64, bool) {
+    // Of equal addresses, any is all.
+    let (mut likely, mut any, mut all) = (0, 0, usize::MAX);
+    for arm in arms.iter().rev() {
+        let Outlook { may_be, map } = arm.outlook();
+        likely = likely << 1 | u64::from(may_be);
+        any |= std::ptr::from_ref(map).addr();
+        all &= std::ptr::from_ref(map).addr();
+    }
+    (likely, any != all)
+}
+
 /// Makes a choice. Answers which arm, and what it took.
 pub(crate) fn choose<A: Arm + ?Sized>(arms: &[&A], how: How) -> Result<(usize, Taken), SelectError> {
     let order = match how.aim {
-        Mode::Take => match glance(arms, how.biased) {
+        Mode::Take => match glance(arms, how.biased, false) {
             Ok(found) => return Ok(found),
             Err(order) => order,
         },
@@ -173,7 +190,7 @@ pub(crate) fn rest<A: Arm + ?Sized>(
     {
         return lightly(me, arms, how, order, front);
     }
-    if order.peek().is_none() && matches!(how.until, Until::Now) {
+    if order.peek().is_none() && matches!(how.until, Until::Now) && !any(arms, Nature::drains) {
         // No arm needs an attachment.
         let nobody = nobody(main);
         let found = lull(arms, &nobody, how.biased, how.aim).map_err(|e| failed(arms, e))?;
@@ -241,7 +258,9 @@ fn attached<A: Arm + ?Sized>(
         if let Until::Now = how.until {
             // Revive each of them, not only the first that helps.
             let revived = arms.iter().filter(|arm| is_revived(**arm, &who)).count() > 0;
-            let found = if revived { again()? } else { None };
+            // The order may lack arms from which nothing could be taken before this thread had its attachment: in a forked child, that returns what
+            // the parent's other threads had.
+            let found = if revived || !how.biased { again()? } else { None };
             let found = match found {
                 Some(found) => Some(found),
                 None => lull(arms, &who, how.biased, how.aim).map_err(|e| failed(arms, e))?,
@@ -418,4 +437,81 @@ pub(crate) fn arenas<A: Arm + ?Sized>(
         }
     }
     Ok((named, private))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::Pool;
+    use crate::registry::{Arena, ArenaOptions};
+    use crate::semaphore::Semaphore;
+    use std::cell::Cell;
+
+    /// An arm that counts how often it is attempted.
+    struct Counted<'a>(&'a dyn Arm, &'a Cell<u32>);
+
+    impl Arm for Counted<'_> {
+        fn site(&self) -> Site {
+            self.0.site()
+        }
+        fn outlook(&self) -> Outlook {
+            self.0.outlook()
+        }
+        fn glance(&self, cautious: bool) -> TryFast {
+            self.1.set(self.1.get() + 1);
+            self.0.glance(cautious)
+        }
+        fn attempt(&self, me: &Party, told: bool) -> Result<Taken, Refused> {
+            self.1.set(self.1.get() + 1);
+            self.0.attempt(me, told)
+        }
+    }
+
+    const NOW: How = How { until: Until::Now, biased: false, aim: Mode::Take };
+
+    fn small() -> Arena {
+        let options = ArenaOptions { members: Some(8), objects: Some(16), cells: Some(16), data: Some(1 << 20) };
+        Arena::apart(&options).unwrap()
+    }
+
+    #[test]
+    fn a_ready_choice_attempts_no_arm_that_has_nothing() {
+        let apart = small();
+        for named in [false, true] {
+            let semaphore = |name: &str| match named {
+                true => Semaphore::create_in(&apart, name, 0).unwrap(),
+                false => Semaphore::private(0).unwrap(),
+            };
+            let pool = |name: &str| match named {
+                true => Pool::create_in(apart, name, 1).unwrap(),
+                false => Pool::private(1).unwrap(),
+            };
+            let (empty, comes) = ([semaphore("a"), semaphore("b")], semaphore("c"));
+            let (held, free) = ([pool("d"), pool("e")], pool("f"));
+            let _permits = held.each_ref().map(|pool| pool.acquire().unwrap());
+            for ready in [&comes as &dyn Arm, &free] {
+                let _ = comes.try_down();
+                comes.up().unwrap();
+                let attempts = Cell::new(0);
+                let arms = [&empty[0] as &dyn Arm, &held[0], ready, &held[1], &empty[1]].map(|a| Counted(a, &attempts));
+                let arms = arms.each_ref().map(|arm| arm as &dyn Arm);
+                let (at, taken) = choose(&arms, NOW).unwrap();
+                assert_eq!((at, attempts.get()), (2, 1), "named: {named}");
+                arms[at].give_back(taken);
+            }
+        }
+        Arena::remove(&apart.name(), true).unwrap();
+    }
+
+    #[test]
+    fn arms_in_two_named_arenas_are_refused_and_the_ready_one_keeps_its_unit() {
+        let apart = [small(), small()];
+        let [ready, other] = apart.each_ref().map(|arena| Semaphore::create_in(arena, "s", 0).unwrap());
+        ready.up().unwrap();
+        for arms in [[&ready, &other], [&other, &ready]] {
+            assert!(matches!(choose(&arms, NOW), Err(SelectError::TwoArenas { .. })));
+            assert_eq!(ready.value(), 1);
+        }
+        apart.iter().for_each(|arena| Arena::remove(&arena.name(), true).unwrap());
+    }
 }

@@ -160,7 +160,7 @@ impl Arm for Descriptor {
         let Descriptor { end, lights, .. } = self;
         Some(Standing { lights, side: Side::Recv, own: end, other: end, meets: false })
     }
-    fn glance(&self) -> TryFast {
+    fn glance(&self, _cautious: bool) -> TryFast {
         match is_ready(self.fd, self.out) {
             Ok(false) => TryFast::Nothing,
             Ok(true) => TryFast::Taken(Taken { position: 0, word: Word(0) }),
@@ -168,7 +168,7 @@ impl Arm for Descriptor {
         }
     }
     fn attempt(&self, _me: &Party, _told: bool) -> Result<Taken, Refused> {
-        match self.glance() {
+        match self.glance(false) {
             TryFast::Taken(taken) => Ok(taken),
             _ => Err(Refused::NoneFree),
         }

@@ -69,7 +69,7 @@ pub fn writable<F: AsFd>(descriptor: &F) -> Armed<'_> {
 #[track_caller]
 #[inline(always)]
 fn made(arms: &[Armed<'_>], biased: bool, until: impl FnOnce() -> Until) -> Option<(usize, Option<Taken>)> {
-    match glance(operations(arms), biased) {
+    match glance(operations(arms), biased, false) {
         Ok((at, taken)) => Some((at, Some(taken))),
         Err(order) => chosen(arms, How { until: until(), biased, aim: Mode::Take }, order),
     }

@@ -88,6 +88,18 @@ pub(crate) unsafe fn consider(map: &Map, o: &Object, place: Place, taken: Taken,
     }
 }
 
+/// Whether it is in service, has one permit, and some member has that: then nothing could be taken at that moment. (A permit that is held by a
+/// bias counts as one that may be free.)
+#[cfg(not(feature = "sim"))]
+#[inline]
+pub(crate) fn is_held(o: &Object, place: Place) -> bool {
+    let cell = CellRef::further(&o.slot).load();
+    // Acquire, both: after the cell. A pool that has got further cells keeps them.
+    matches!(cell.tag(), Tag::Held | Tag::Leased)
+        && o.more.load(Ordering::Acquire) == 0
+        && o.head.load(Ordering::Acquire) == place.head.0
+}
+
 /// In the hint: which permit was given back last, unless it was the first (0). Parts of other objects have a number of a slot there, which never has this bit.
 const GIVEN: u32 = 1 << 31;
 

@@ -19,7 +19,9 @@ use chappe_wait::attachment::{ThreadAttachment, at_hand, attachment, party, proc
 use chappe_wait::cell::{Tag, Word};
 use chappe_wait::claim::wait_for;
 use chappe_wait::mark::Mark;
-use chappe_wait::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken, WaitSpec, look_by_taking};
+use chappe_wait::operation::{
+    Arm, Collected, Looking, Mode, Outlook, Refused, Site, Taken, TryFast, WaitSpec, look_by_taking,
+};
 use chappe_wait::patience::{Until, patience};
 use chappe_wait::wait::{Discipline, Grant, Parties, Party, queue};
 use chappe_wait::waiters::{Waiter, waiters};
@@ -64,14 +66,17 @@ impl Arm for Pool {
     fn site(&self) -> Site {
         Site::of(self.handle.map, self.handle.place)
     }
-    fn attempt(&self, me: &Party, _told: bool) -> Result<Taken, Refused> {
-        // SAFETY: the party is the calling thread.
-        let entered = || unsafe { permit::enter(self.handle.object, self.handle.place, me) };
-        let own = if self.biased && !me.holds.is_none() { entered() } else { None };
-        match own.or_else(|| self.take_one(me)) {
-            Some(taken) => Ok(taken),
-            None => take(self.handle.place, me),
+    fn outlook(&self) -> Outlook {
+        Outlook { may_be: !permit::is_held(self.handle.object, self.handle.place), map: self.handle.map }
+    }
+    fn glance(&self, cautious: bool) -> TryFast {
+        if cautious {
+            return TryFast::Ask;
         }
+        at_hand(self.handle.map, |me, _| self.take_first(me)).map_or(TryFast::Ask, TryFast::Taken)
+    }
+    fn attempt(&self, me: &Party, _told: bool) -> Result<Taken, Refused> {
+        self.take_first(me).map_or_else(|| take(self.handle.place, me), Ok)
     }
     fn look(&self, me: &Party, how: Looking) -> Result<Mark, Refused> {
         if how == Looking::Dead { Ok(self.revive().into()) } else { look_by_taking(self, me, how) }
@@ -299,6 +304,15 @@ impl Pool {
     #[inline(always)]
     pub(crate) fn take_one(&self, me: &Party) -> Option<Taken> {
         permit::take_one(self.handle.object, self.handle.place, me)
+    }
+
+    /// The first permit, for an arm of the calling thread: by the bias if it is this thread's, or as [`Pool::take_one`].
+    #[inline]
+    fn take_first(&self, me: &Party) -> Option<Taken> {
+        // SAFETY: the party is the calling thread.
+        let entered = || unsafe { permit::enter(self.handle.object, self.handle.place, me) };
+        let own = if self.biased && !me.holds.is_none() { entered() } else { None };
+        own.or_else(|| self.take_one(me))
     }
 
     /// Takes the permit of a private pool of one, by the bias if it is this thread's.

@@ -294,7 +294,7 @@ pub struct Rest(Order);
 /// The rest, if none was seen.
 #[inline]
 pub fn glance<'a>(arms: &[Armed<'a>]) -> Result<SelectedOperation<'a>, Rest> {
-    match glanced(operations(arms), false) {
+    match glanced(operations(arms), false, false) {
         Ok((at, taken)) => Ok(SelectedOperation::new(at, arms[at], Some(taken))),
         Err(order) => Err(Rest(order)),
     }

@@ -203,7 +203,7 @@ impl<'a> Select<'a> {
     #[inline]
     pub fn select(&mut self) -> SelectedOperation<'a> {
         self.check_thread();
-        match glance(operations(&self.arms), self.biased) {
+        match glance(operations(&self.arms), self.biased, false) {
             Ok((at, taken)) => SelectedOperation::new(self.numbers[at], self.arms[at], Some(taken)),
             Err(order) => {
                 assert!(!self.arms.is_empty(), "no operations have been added to `Select`");
@@ -325,7 +325,7 @@ impl<'a> Select<'a> {
     #[inline]
     fn glanced(&self, until: Until) -> Option<SelectedOperation<'a>> {
         self.check_thread();
-        match glance(operations(&self.arms), self.biased) {
+        match glance(operations(&self.arms), self.biased, false) {
             Ok((at, taken)) => Some(SelectedOperation::new(self.numbers[at], self.arms[at], Some(taken))),
             Err(order) => self.chosen(until, order),
         }
@@ -358,7 +358,10 @@ impl<'a> Select<'a> {
 #[inline(always)]
 pub(crate) fn chosen(arms: &[Armed<'_>], how: How, order: Order) -> Option<(usize, Option<Taken>)> {
     #[cfg(not(feature = "sim"))]
-    if matches!((how.until, how.aim), (Until::Forever, Mode::Take)) && order.peek().is_none() {
+    if matches!((how.until, how.aim), (Until::Forever, Mode::Take))
+        && order.peek().is_none()
+        && light::current().is_some()
+    {
         return match straight(operations(arms), how.biased) {
             Straight::Found(at, taken) => Some((at, Some(taken))),
             Straight::Goes { front } => chosen_at_length(arms, how, Order::new(arms.len(), how.biased), front),

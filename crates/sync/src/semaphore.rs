@@ -16,7 +16,7 @@ use chappe_wait::claim::wait_for;
 use chappe_wait::mark::Mark;
 use chappe_wait::object_id;
 use chappe_wait::object_id::ObjectId;
-use chappe_wait::operation::{Arm, Collected, Looking, Mode, Refused, Site, Taken, TryFast, WaitSpec};
+use chappe_wait::operation::{Arm, Collected, Looking, Mode, Outlook, Refused, Site, Taken, TryFast, WaitSpec};
 use chappe_wait::patience::{Until, patience};
 use chappe_wait::wait;
 use chappe_wait::wait::{Discipline, Grant, Parties, Party, in_line};
@@ -64,10 +64,12 @@ impl Arm for Semaphore {
     fn site(&self) -> Site {
         semaphore_word::arm::site(self.0.map, self.0.place, self.0.object)
     }
-    fn glance(&self) -> TryFast {
-        // A named semaphore only after a check of the arms' arenas: two named arenas are refused, even if an arm is ready.
-        let is_private = self.0.map.directory().is_none();
-        if is_private && self.take_one() { TryFast::Taken(Taken::UNIT) } else { TryFast::Ask }
+    fn outlook(&self) -> Outlook {
+        Outlook { may_be: !semaphore_word::arm::is_bare(self.0.object, self.0.place), map: self.0.map }
+    }
+    fn glance(&self, cautious: bool) -> TryFast {
+        let may = !cautious || self.0.map.directory().is_none();
+        if may && self.take_one() { TryFast::Taken(Taken::UNIT) } else { TryFast::Ask }
     }
     fn attempt(&self, _me: &Party, _told: bool) -> Result<Taken, Refused> {
         if self.take_one() {

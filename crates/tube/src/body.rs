@@ -30,7 +30,7 @@ use chappe_wait::handoff::Handoff;
 use chappe_wait::lights::waits::{MET_BY, met_by};
 use chappe_wait::lights::{Lights, Side, Standing};
 use chappe_wait::mark::Mark;
-use chappe_wait::operation::{Arm, Collected, Looking, Mode, Nature, Refused, Site, Taken, TryFast};
+use chappe_wait::operation::{Arm, Collected, Looking, Mode, Nature, Outlook, Refused, Site, Taken, TryFast};
 use chappe_wait::wait::{Grant, MET, Party};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;

@@ -83,6 +83,14 @@ impl From<Result<Taken, Refused>> for TryFast {
     }
 }
 
+/// What a choice sees of all its arms before it attempts one.
+pub struct Outlook {
+    /// Whether it is worth an attempt. False: at that moment nothing could be taken.
+    pub may_be: bool,
+    /// Its arena.
+    pub map: &'static Map,
+}
+
 /// Of which nature an arm is: what a wait and a choice must know of it beforehand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Nature {
@@ -194,15 +202,15 @@ pub trait Arm {
     fn standing(&self) -> Option<Standing<'_>> {
         None
     }
-    /// Whether it is worth an attempt. False: at that moment nothing could be taken. The cheapest
-    /// look there is.
+    /// The cheapest look there is.
     #[cfg(not(feature = "sim"))]
-    fn may_be(&self) -> bool {
-        true
+    fn outlook(&self) -> Outlook {
+        Outlook { may_be: true, map: self.site().map }
     }
-    /// An attempt by a thread without an attachment: what it takes has no owner, or no member as
-    /// owner.
-    fn glance(&self) -> TryFast {
+    /// An attempt by a thread that makes no attachment for it. Cautious: it takes nothing named, and
+    /// nothing that has an owner. There may be arms in two named arenas (such a choice is refused,
+    /// even if an arm is ready); or a task chooses, and its thread is not to own what it takes.
+    fn glance(&self, _cautious: bool) -> TryFast {
         TryFast::Ask
     }
     /// Takes it if it is there and nobody waits for it. A thread that was told to try, and takes

@@ -38,7 +38,7 @@ impl Arm for Arrived {
         Site { map: self.rounds.body.map(), place: self.rounds.body.place(), nature: Nature::Event }
     }
 
-    fn glance(&self) -> TryFast {
+    fn glance(&self, _cautious: bool) -> TryFast {
         match self.is_over() {
             Ok(true) => TryFast::Taken(Taken::UNIT),
             Ok(false) => TryFast::Nothing,

@@ -1,8 +1,12 @@
 //! A semaphore as something that a thread waits for: see `operation`. Invariants: the semaphore's.
 
+#[cfg(not(feature = "sim"))]
+use super::{ONE, TAG, WAY, load};
 use super::{hand_back, is_there, mark_in_queue};
 use chappe_arena::layout::Object;
 use chappe_arena::{Map, Place};
+#[cfg(not(feature = "sim"))]
+use chappe_plat::atomic::Ordering;
 use chappe_wait::mark::Mark;
 use chappe_wait::operation::{Collected, Looking, Mode, Nature, Refused, Site, Taken};
 use chappe_wait::wait::{Grant, Party, is_barging};
@@ -20,6 +24,15 @@ pub(crate) fn collect(me: &Party, place: Place, grant: Option<Grant>, aim: Mode)
 pub(crate) fn site(map: &'static Map, place: Place, o: &Object) -> Site {
     let nature = if is_barging(o) { Nature::Barging } else { Nature::Granting };
     Site { map, place, nature }
+}
+
+/// Whether it is in service without a unit, and none is under way: then nothing could be taken at that moment.
+#[cfg(not(feature = "sim"))]
+#[inline]
+pub(crate) fn is_bare(o: &Object, place: Place) -> bool {
+    const COUNT: u64 = (1 << 36) - ONE;
+    // Acquire: as in `take_from`, after the word.
+    load(o).0 & (7 | COUNT | WAY) == TAG && o.head.load(Ordering::Acquire) == place.head.0
 }
 
 /// A look at a semaphore, as an arm.

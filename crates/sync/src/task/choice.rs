@@ -262,7 +262,7 @@ impl Stays {
 
     /// Takes what is there, or the seats for a wait.
     fn begin(&mut self, arms: &[&dyn Arm]) -> Result<Option<(usize, Taken)>, SelectError> {
-        let order = match glance(arms, self.biased) {
+        let order = match glance(arms, self.biased, true) {
             Ok(found) => return Ok(Some(found)),
             Err(order) => order,
         };

@@ -52,15 +52,15 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for Out<P> {
         site(&self.0.senders, if self.0.has_meetings() { Nature::Meeting } else { Nature::Tube })
     }
     #[cfg(not(feature = "sim"))]
-    fn may_be(&self) -> bool {
-        !self.0.has_meetings() || may_be_met(&self.0, Side::Recv)
+    fn outlook(&self) -> Outlook {
+        Outlook { may_be: !self.0.has_meetings() || may_be_met(&self.0, Side::Recv), map: self.0.senders.map() }
     }
     #[inline(always)]
     fn standing(&self) -> Option<Standing<'_>> {
         // SAFETY: an end keeps its tube.
         Some(unsafe { self.0.standing(Side::Send) })
     }
-    fn glance(&self) -> TryFast {
+    fn glance(&self, _cautious: bool) -> TryFast {
         let tube = &*self.0;
         match &tube.body {
             Body::Ring(ring) if !tube.receivers.is_gone() => match ring.claim() {
@@ -110,19 +110,20 @@ impl<T, P: Deref<Target = Tube<T>>> Arm for In<P> {
     }
     #[cfg(not(feature = "sim"))]
     #[inline]
-    fn may_be(&self) -> bool {
-        match &self.0.body {
+    fn outlook(&self) -> Outlook {
+        let may_be = match &self.0.body {
             Body::Ring(ring) => ring.may_have_message() | self.0.senders.is_gone(),
             Body::Rendezvous(_) => may_be_met(&self.0, Side::Send),
             _ => true,
-        }
+        };
+        Outlook { may_be, map: self.0.senders.map() }
     }
     #[inline(always)]
     fn standing(&self) -> Option<Standing<'_>> {
         // SAFETY: an end keeps its tube.
         (!matches!(self.0.body, Body::Clock(_) | Body::Never)).then(|| unsafe { self.0.standing(Side::Recv) })
     }
-    fn glance(&self) -> TryFast {
+    fn glance(&self, _cautious: bool) -> TryFast {
         let tube = &*self.0;
         match &tube.body {
             Body::Ring(ring) => match ring.claim_message() {
