@@ -200,10 +200,16 @@ pub(crate) fn mark(map: &Map, object: u32) {
 #[inline(always)]
 pub(crate) fn give(map: &Map, place: Place, o: &Object, free: u64, mine: u64) -> bool {
     o.through(place.head);
+    bias::leave(map, o, place.index, bias::mutex(free & KEPT, member_of(mine)))
+        || give_unbiased(map, place, o, free, mine)
+}
+
+/// As [`give`], of a lock that the caller does not hold by a bias.
+#[inline(always)]
+pub(crate) fn give_unbiased(map: &Map, place: Place, o: &Object, free: u64, mine: u64) -> bool {
+    o.through(place.head);
     let its = free & KEPT;
-    bias::leave(map, o, place.index, bias::mutex(its, member_of(mine)))
-        || swap(o, mine | its, free)
-        || give_slow(map, place.index, o, mine | its)
+    swap(o, mine | its, free) || give_slow(map, place.index, o, mine | its)
 }
 
 #[cold]

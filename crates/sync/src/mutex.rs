@@ -536,7 +536,7 @@ impl<T, By> Drop for MutexGuard<'_, T, By> {
             bias::leave_own(h.map, h.object, h.place.index, mine)
         };
         if !self.mutex.is_biasable || !by_bias() {
-            lock::give(h.map, h.place, h.object, free, self.kept.word());
+            lock::give_unbiased(h.map, h.place, h.object, free, self.kept.word());
         }
     }
 }
