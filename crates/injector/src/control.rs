@@ -58,6 +58,11 @@ impl Control {
         (t, seen && (!self.compared || !both_ways || (0..3).any(|_| self.is_alike(plan))))
     }
 
+    /// Whether a slow machine may hide what is to be seen: the sleepers must have announced themselves when their announcements are taken away.
+    pub fn takes_luck(&self) -> bool {
+        matches!(self.must, Must::Backstops)
+    }
+
     /// Each of its faults costs a watchdog.
     fn is_slow(&self) -> bool {
         matches!(self.must, Must::Faults(Fault::Wedged | Fault::Leaked))

@@ -33,14 +33,15 @@ fn chappe() -> PathBuf {
     target.join("chappe")
 }
 
-/// Each control is tried. In the gate a fifth of them also by deaths at each instruction, another fifth with each
+/// Each control is tried; in the gate those that take no luck, a fifth of them also by deaths at each instruction, another fifth with each
 /// commit: that these find the same depends on the injector alone, and takes nine tenths of the time.
 #[test]
 fn an_injector_that_finds_nothing_would_be_seen() {
     let turn = std::env::var("CHAPPE_TEST_TURN").ok();
     let fifth: Vec<&str> = turn.iter().flat_map(|turn| ["--every", "5", "--from", turn]).collect();
     let said = nothing_found(&[&["control"][..], &fifth].concat());
-    assert_eq!(said.matches("as it must be").count(), 22);
+    // One supposes that a sleeper has come within some time.
+    assert_eq!(said.matches("as it must be").count(), if turn.is_some() { 21 } else { 22 });
 }
 
 /// A tenth of the operations, which is another one with each commit (`CHAPPE_TEST_TURN`), at the same points each time. With all
