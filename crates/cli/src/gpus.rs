@@ -7,14 +7,14 @@
 use crate::args::Gpus;
 use crate::ended::TIMED_OUT;
 use crate::said::{Failure, complain, failed, write};
-use crate::within;
+use crate::{time, within};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use chappe::{Arena, ObjectState, Pool, PoolError};
 use serde_json::json;
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What the driver calls a GPU, and a part of one: its name begins so.
 const BEGINNINGS: [&str; 2] = ["GPU-", "MIG-"];
@@ -155,6 +155,7 @@ fn tool(name: &'static str, args: &[&str], most: Duration) -> Result<Option<Said
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         ran => ran.with_context(|| format!("cannot run {name}"))?,
     };
+    let began = Instant::now();
     let (tell, told) = channel();
     let (mut out, mut err) = (ran.stdout.take().expect("a pipe"), ran.stderr.take().expect("a pipe"));
     within::thread(name, move || {
@@ -163,16 +164,26 @@ fn tool(name: &'static str, args: &[&str], most: Duration) -> Result<Option<Said
         // Nobody may wait for it any more.
         let _ = tell.send(complaint.map(|thread| (out, thread.join().unwrap_or_default())));
     })?;
-    let Ok(said) = told.recv_timeout(most) else {
-        // One that waits inside of the driver does not end by that: nobody waits for it.
-        let _ = ran.kill();
-        bail!(
-            "{name} has not answered within {most:?}, and no pool is changed: the driver may hang (`dmesg` shows what it says of itself); \
-             --timeout gives it longer"
-        )
-    };
-    let (out, err) = said?;
-    Ok(Some(Said { name, out, err, is_well: ran.wait()?.success() }))
+    if let Ok(said) = told.recv_timeout(most) {
+        let (out, err) = said?;
+        // It has said all. What may hang now is its end, where the driver's files are closed.
+        loop {
+            if let Some(status) = ran.try_wait()? {
+                return Ok(Some(Said { name, out, err, is_well: status.success() }));
+            }
+            if began.elapsed() >= most {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    // One that waits inside of the driver does not end by that: nobody waits for it.
+    let _ = ran.kill();
+    bail!(
+        "{name} has not ended within {}, and no pool is changed: the driver may hang (`dmesg` shows what it says of itself); --timeout gives \
+         it longer",
+        time::show(most)
+    )
 }
 
 /// What comes to the end, as text.
@@ -187,7 +198,7 @@ impl Said {
     /// What it wrote.
     fn words(&self) -> String {
         match format!("{}{}", self.out, self.err).trim() {
-            "" => "it says nothing".into(),
+            "" => "it says nothing (run it by itself)".into(),
             words => words.into(),
         }
     }

@@ -4,7 +4,7 @@ use crate::args::MapCommand;
 use crate::ended::TIMED_OUT;
 use crate::said::{Failure, all_done, failed, stdin_is_there, stdout_is_there, tell, wanted, write};
 use crate::{look, names, time};
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use chappe::map::Event;
 use chappe::{Map, MapError, MapOptions, ObjectError};
 use serde_json::{Value, json};
@@ -148,6 +148,10 @@ fn read(most: u32, raw: bool) -> anyhow::Result<Vec<u8>> {
     if !raw {
         value.pop_if(|last| *last == b'\n');
     }
+    ensure!(
+        value.len() <= most as usize,
+        "what stdin brings is longer than the {most} bytes that a value of this map has at most"
+    );
     Ok(value)
 }
 

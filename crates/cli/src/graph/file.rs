@@ -17,13 +17,21 @@ pub fn after(report: &Report, labels: &[String], json: bool, quiet: bool) {
     }
 }
 
+/// The most bytes of a graph's text.
+const MOST: u64 = 1 << 24;
+
 pub fn text_of(file: &Path) -> Result<String, Failure> {
     let text = if file == Path::new("-") {
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
+        std::io::stdin().take(MOST + 1).read_to_string(&mut text).map(|_| text)
     } else {
-        std::fs::read_to_string(file)
+        let mut text = String::new();
+        std::fs::File::open(file).and_then(|file| file.take(MOST + 1).read_to_string(&mut text)).map(|_| text)
     };
+    if text.as_ref().is_ok_and(|text| text.len() as u64 > MOST) {
+        let file = file.display();
+        return Err(failed(anyhow!("{file} has more than the {} MiB that a graph's text may have", MOST >> 20)));
+    }
     text.map_err(|e| {
         let is_text = file.as_os_str().as_encoded_bytes().contains(&b'|');
         let hint = if is_text { "; a graph's text itself is read from stdin if FILE is `-`" } else { "" };

@@ -33,7 +33,7 @@ pub fn send(a: &Send, json: bool) -> Result<u8, Failure> {
             // By the schema each has as many bytes.
             (None, schema) => sink.bytes(a.records || schema.is_some(), &mut passed),
         };
-        sink.ends(sent)
+        sink.ends(sent, &passed)
     });
     if let Err(e) = sent {
         let status = if matches!(e.downcast_ref(), Some(NotSent::Timeout(()))) { TIMED_OUT } else { 1 };
@@ -121,10 +121,10 @@ impl Sink {
         Ok(())
     }
 
-    /// A sender that did not send all of it does not end well: receivers are told.
-    fn ends(self, sent: Result<()>) -> Result<()> {
+    /// A sender that did not send all of it does not end well: receivers are told. One that has sent nothing leaves nothing that is a part.
+    fn ends(self, sent: Result<()>, passed: &Passed) -> Result<()> {
         match self.into {
-            _ if sent.is_ok() => {}
+            _ if sent.is_ok() || passed.records == 0 => {}
             Into::One(_, sender, _) => sender.break_off(),
             Into::All(publisher) => publisher.break_off(),
         }

@@ -136,9 +136,12 @@ fn a_tool_that_fails_changes_nothing() {
 fn a_tool_that_never_answers_is_given_up_and_changes_nothing() {
     let here = machine();
     gpus(&here, &[]);
-    // The fifo has no writer.
-    executable(&here.file("bin/nvidia-smi"), b"#!/bin/sh\n[ -p fifo ] || mkfifo fifo; exec cat fifo\n");
-    let ran = gpus(&here, &["--timeout", "100ms"]);
-    assert!(ran.status == Some(1) && ran.err.contains("has not answered within 100ms"), "{ran:?}");
+    // The fifo has no writer. The second has said all before it hangs.
+    for said in ["", "cat there; exec >&- 2>&-;"] {
+        let tool = format!("#!/bin/sh\n{said} [ -p fifo ] || mkfifo fifo; read x < fifo\n");
+        executable(&here.file("bin/nvidia-smi"), tool.as_bytes());
+        let ran = gpus(&here, &["--timeout", "100ms"]);
+        assert!(ran.status == Some(1) && ran.err.contains("has not ended within 100ms"), "{ran:?}");
+    }
     assert_eq!(pools(&here), ["GPU-a", "GPU-b"]);
 }

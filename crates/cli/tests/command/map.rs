@@ -46,6 +46,13 @@ fn a_line_that_is_put_is_the_line_that_is_got() {
         assert!(child.wait().unwrap().success());
         assert_eq!(here.ok(&["map", "get", "m", "k"]), got);
     }
+    let mut child = here.command(&["map", "put", "m", "k"]).stdin(Stdio::piped()).spawn().unwrap();
+    feed(&mut child, &[b'x'; 5000]);
+    let ran = child.wait_with_output().unwrap();
+    assert!(
+        !ran.status.success() && String::from_utf8_lossy(&ran.stderr).contains("longer than the 256 bytes"),
+        "{ran:?}"
+    );
 }
 
 #[test]

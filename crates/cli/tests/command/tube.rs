@@ -239,6 +239,16 @@ fn a_sender_of_a_stream_ends_with_its_last_receiver() {
 }
 
 #[test]
+fn a_sender_that_fails_before_its_first_record_leaves_no_word_of_it() {
+    let here = Place::new();
+    here.ok(&["tube", "create", "t", "--size", "4"]);
+    assert_eq!(send(&here, &["t", "--lines"], b"too long\n").0, Some(1));
+    let receiver = recv(&here, &["t", "--lines"]);
+    assert_eq!(send(&here, &["t", "--lines"], b"good\n").0, Some(0));
+    assert_eq!(ended(receiver).out, "good\n");
+}
+
+#[test]
 fn a_record_that_could_not_be_written_is_received_by_the_next() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "16", "--slots", "1"]);
