@@ -34,7 +34,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -91,6 +91,20 @@ struct Wait {
     data: usize,
     /// What it does is done for good: once it is over it is called back.
     stays: bool,
+    /// Of one that another thread may end between two polls.
+    asked: Option<Asked>,
+}
+
+/// Whether a wait is asked to end whose record another thread may have taken since its last poll. It knows when it is polled next: if it is over then, it has
+/// come too late to end it; if not, it ends.
+#[derive(Clone, Default)]
+pub struct Asked(Arc<AtomicBool>);
+
+impl Asked {
+    pub fn is(&self) -> bool {
+        // Relaxed: it is set, and read, by the thread that has the wait's lock.
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// The waits of a process.
@@ -166,20 +180,21 @@ pub fn begin<T: Send + 'static, E: Send + 'static>(
 where
     Failure: From<E>,
 {
-    begun(call, data, finished(wait, finish), false)
+    begun(call, data, finished(wait, finish), false, None)
 }
 
 /// The same of what cannot be given back: once it was done, the wait is not cancelled any more.
 pub fn begin_for_good<T: Send + 'static, E: Send + 'static>(
     call: chappe_done,
     data: *mut c_void,
+    asked: Option<Asked>,
     wait: impl Future<Output = Result<T, E>> + Send + 'static,
     finish: impl FnOnce(T) -> Answer<c_int> + Send + 'static,
 ) -> Answer<i64>
 where
     Failure: From<E>,
 {
-    begun(call, data, finished(wait, finish), true)
+    begun(call, data, finished(wait, finish), true, asked)
 }
 
 fn finished<T: Send + 'static, E: Send + 'static>(
@@ -195,12 +210,12 @@ where
     })
 }
 
-fn begun(call: chappe_done, data: *mut c_void, future: Awaited, stays: bool) -> Answer<i64> {
+fn begun(call: chappe_done, data: *mut c_void, future: Awaited, stays: bool, asked: Option<Asked>) -> Answer<i64> {
     let (call, waits) = (function(call)?, waits()?);
     // Relaxed: a number.
     let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     let (waker, data) = (waits.woken.waker(number), data.expose_provenance());
-    let wait = Arc::new(Wait { at: Mutex::new(At::Waits(future)), waker, call, data, stays });
+    let wait = Arc::new(Wait { at: Mutex::new(At::Waits(future)), waker, call, data, stays, asked });
     locked(&waits.all).insert(number, wait.clone());
     if wait.poll() {
         wait.waker.wake_by_ref();
@@ -258,8 +273,11 @@ impl Waits {
 impl Wait {
     /// Looks whether it is over.
     fn poll(&self) -> bool {
-        let mut at = locked(&self.at);
-        if let At::Waits(future) = &mut *at {
+        self.polled(&mut locked(&self.at))
+    }
+
+    fn polled(&self, at: &mut At) -> bool {
+        if let At::Waits(future) = at {
             let poll = || future.as_mut().poll(&mut Context::from_waker(&self.waker));
             let over = catch_unwind(AssertUnwindSafe(poll));
             // As if it had been in the callback's thread.
@@ -274,6 +292,14 @@ impl Wait {
     /// Ends it. What was done for good is left for the callback.
     fn cancel(&self) -> At {
         let mut at = locked(&self.at);
+        if let (Some(Asked(asked)), At::Waits(_)) = (&self.asked, &*at) {
+            // Relaxed: see `Asked::is`.
+            asked.store(true, Ordering::Relaxed);
+            if self.polled(&mut at) {
+                // The thread that ended it may not have come to its call of the waker yet.
+                self.waker.wake_by_ref();
+            }
+        }
         if self.stays && matches!(*at, At::Over(_)) { At::Gone } else { std::mem::replace(&mut *at, At::Gone) }
     }
 

@@ -5,6 +5,7 @@
 //! so (-ECONNRESET). A sender that dies before its record is sent has sent nothing. In a forked child it is the child's own from its
 //! first use there, and so is no other end; one that there may be only one of stays the parent's (-EPERM).
 
+use crate::dispatch::Asked;
 use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
@@ -12,13 +13,16 @@ use crate::kept::Kept;
 use crate::parting::{self, Lends};
 use crate::thread::here;
 use chappe::raw::{Armed, arena_of_sender, incarnation, is_same_arena};
+use chappe::task::Sending;
 use chappe::tube::named::{NotSent, Sender, Slot};
 use chappe::{Arena, SelectedOperation, SendingEnd as _, tube};
 use std::ffi::{CStr, c_int, c_void};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::os::fd::AsRawFd;
+use std::pin::Pin;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::task::Poll;
 
 /// A handle of a sender.
 pub struct chappe_sender(());
@@ -292,10 +296,15 @@ impl SendingEnd {
         Ok(())
     }
 
-    /// For a wait: sends these bytes.
+    pub fn is_private(&self) -> bool {
+        matches!(self.end, End::Private(_))
+    }
+
+    /// For a wait: sends these bytes. At a private tube it may be met between two polls, and ends when it is asked to.
     pub fn send_as_task(
         &'static self,
         record: &[u8],
+        asked: Asked,
     ) -> Answer<impl Future<Output = Result<(), Unsent>> + Send + use<>> {
         self.check(record.len())?;
         let record = Record::of(record)?;
@@ -310,7 +319,17 @@ impl SendingEnd {
                 return sender.send_async(record.bytes()).await.map_err(Unsent::Named);
             }
             let private = private.expect("the one or the other");
-            private.send_async(record).await.map_err(Unsent::Private)
+            let mut sending = Some(private.send_async(record));
+            let sent = poll_fn(|cx| match &mut sending {
+                Some(_) if asked.is() => match sending.take().and_then(Sending::cancel) {
+                    None => Poll::Ready(Ok(())),
+                    // It is not polled again.
+                    Some(_record) => Poll::Pending,
+                },
+                Some(sending) => Pin::new(sending).poll(cx),
+                None => Poll::Pending,
+            });
+            sent.await.map_err(Unsent::Private)
         })
     }
 

@@ -5,10 +5,11 @@
 //! stays the parent's: there the handle answers -EBUSY for good. An end of a private tube may be used, and closed, meanwhile.
 //!
 //! What a tube has is kept for nobody: a wait is woken, tries, and waits again in its old place if another receiver or sender was faster. A wait that is
-//! cancelled has sent, or received, nothing. Once it has, it is called back: `chappe_async_cancel` answers -ESRCH then. What is there at once is taken by the
-//! call that begins the wait: if the process ends before the callback, by a kill or by exit(3), such a record is gone, as one that a thread received.
+//! cancelled has sent, or received, nothing. Once it has, also if it was met a moment ago at a tube without slots, it is called back: `chappe_async_cancel`
+//! answers -ESRCH then. What is there at once is taken by the call that begins the wait: if the process ends before the callback, by a kill or by exit(3),
+//! such a record is gone, as one that a thread received.
 
-use crate::dispatch::{Memory, begin, begin_for_good, chappe_done};
+use crate::dispatch::{Asked, Memory, begin, begin_for_good, chappe_done};
 use crate::failure::answer;
 use crate::handle;
 use crate::input;
@@ -34,8 +35,9 @@ pub extern "C" fn chappe_send_async(
 ) -> i64 {
     answer(|| {
         let end: &'static SendingEnd = handle::get(sender)?;
-        let wait = end.send_as_task(input::bytes(record, size)?)?;
-        begin_for_good(call, data, wait, |()| Ok(0))
+        let asked = Asked::default();
+        let wait = end.send_as_task(input::bytes(record, size)?, asked.clone())?;
+        begin_for_good(call, data, end.is_private().then_some(asked), wait, |()| Ok(0))
     })
 }
 
@@ -66,7 +68,7 @@ pub extern "C" fn chappe_recv_async(
             }
             Ok(record.len() as c_int)
         };
-        begin_for_good(call, data, end.recv_as_task()?, finish)
+        begin_for_good(call, data, None, end.recv_as_task()?, finish)
     })
 }
 

@@ -22,7 +22,8 @@
 //!   EMPTY l is claimed in lap l or, if that was passed over, in a later one: -> WRITING m
 //! ```
 //!
-//! A sender whose position was passed over takes its message back; n is the lap in `passed`.
+//! A sender whose position was passed over takes its message back; n is the lap in `passed`. One that has no message after all passes
+//! its position over itself, and gives the slot up: EMPTY n from WRITING (`give_up`).
 //! READING is for choices, where a message is chosen before its destination is known
 //! (`claim_message`). Receivers walk on past it, as past a message that was taken. Senders pass
 //! over such a slot as over one that is being written, by the mark alone. Only the claimer ends
@@ -383,6 +384,19 @@ impl<T, K: Slots<T>> Ring<T, K> {
             // Release: I2, after the fence. A failure: it is good, or has grown.
             let _ = slot.passed.compare_exchange(seen, seen & !PENDING, Ordering::Release, Ordering::Relaxed);
         }
+    }
+
+    /// Gives up a position that was claimed to be written: nothing is sent.
+    #[cold]
+    pub fn give_up(&self, claim: Claim<'_, T>) {
+        let Claim { slot, lap } = claim;
+        // I5: or a receiver would take the slot, EMPTY, for the end of what there is.
+        self.pass_over(slot, lap + 1);
+        step!("passed over, not yet given up");
+        // Relaxed: the mark only grows, and this thread has seen it of that lap. If it grows now, the slot is a hole of a later lap: see `claim`.
+        let passed = slot.passed.load(Ordering::Relaxed) >> 1;
+        // Release: E1, the mark before EMPTY. Only we change WRITING (I1).
+        slot.word.store(word(passed, EMPTY), Ordering::Release);
     }
 
     /// Marks a position, and no more: as a thread that is stopped then.

@@ -85,7 +85,11 @@ pub fn select(arms: &[Armed<'_>], biased: bool, time: Time) -> Option<Chosen> {
     let until = || match time {
         Time::Forever => Until::Forever,
         Time::Now => Until::Now,
-        Time::Within(duration) => Until::after(duration),
+        Time::Within(duration) => match Until::after(duration) {
+            // A default alone, of a time that never comes.
+            Until::Forever if arms.is_empty() => Until::Time(u64::MAX),
+            until => until,
+        },
     };
     made(arms, biased, until).map(|(index, taken)| Chosen { index, took: Took(taken) })
 }
@@ -122,6 +126,8 @@ pub async fn chosen_async<A: Arms>(arms: A, biased: bool, time: Option<Duration>
     match choose(arms, biased, deadline).await {
         Ok(task::choice::Chosen { at, arms, took }) => Some((at, took, arms)),
         Err(SelectError::Timeout) => None,
+        // A default alone, of a time that never comes.
+        Err(SelectError::Nothing) if time.is_some() => std::future::pending().await,
         Err(e) => panic!("select: {e}"),
     }
 }
@@ -234,7 +240,8 @@ macro_rules! select_biased {
 /// line are borrowed mutably; a moment is `recv(after(duration))`. It has places at all of its objects from its first poll on, and so it may overtake, as a
 /// thread may, tasks of this process that have none yet.
 ///
-/// The message of a `send` arm is made when that arm was chosen: its expression awaits nothing and leaves nothing. `return` and `?` in an arm end the future.
+/// The message of a `send` arm is made when that arm was chosen: its expression awaits nothing and leaves nothing. If it panics, nothing is sent, and the slot
+/// goes back. `return` and `?` in an arm end the future.
 ///
 /// # Panics
 /// When it is polled, if the choice cannot be made at all: no arms and no default, objects of two named arenas, no place left in an arena, a sender of a
@@ -403,8 +410,10 @@ macro_rules! __select {
     };
     // A closure: what is half chosen is not left by an `.await` or a `?`.
     (@completed $took:ident send $on:ident ($m:expr)) => {
-        match (|| $m)() {
-            message => $on.finish($took, message).await,
+        match $on.place($took) {
+            place => match (|| $m)() {
+                message => place.finish(message).await,
+            },
         }
     };
     (@completed $took:ident $verb:ident $on:ident ()) => {

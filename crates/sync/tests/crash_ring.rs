@@ -25,6 +25,8 @@ enum How {
     Alone,
     /// A message is claimed first.
     Later,
+    /// A place is claimed first, and given up.
+    GivesUp,
 }
 
 struct Scene<K: Slots<u64> + 'static> {
@@ -50,6 +52,11 @@ impl<K: Slots<u64>> Scene<K> {
     }
 
     fn send(&self, message: u64) -> bool {
+        if self.send == How::GivesUp
+            && let Some(claim) = self.ring.claim()
+        {
+            self.ring.give_up(claim);
+        }
         self.books.begun.borrow_mut().push(message);
         let sent = match self.send {
             How::Alone => self.ring.push_alone(message),
@@ -67,7 +74,7 @@ impl<K: Slots<u64>> Scene<K> {
 
     fn receive(&self, who: &'static str) -> Option<u64> {
         let got = match self.receive {
-            How::Any | How::Alone => self.ring.take(),
+            How::Any | How::Alone | How::GivesUp => self.ring.take(),
             How::Later => self.ring.claim_message().map(Claim::read),
         };
         match got {
@@ -221,6 +228,15 @@ fn a_message_that_is_read_later_holds_up_nobody() {
     explored("ring_later_many", |world| few(world, later(world, 2)), &["full", "empty", "past a stopped one"]);
     let alone = |world: &World| some(world, Scene { send: How::Alone, ..later(world, 2) });
     explored("ring_later_alone", alone, &["full", "empty", "past a stopped one"]);
+}
+
+#[test]
+fn a_claim_that_is_given_up_leaves_its_slot() {
+    let gives_up = |scene: Scene<Fixed<u64>>| Scene { send: How::GivesUp, ..scene };
+    explored("ring_up_one", |world| few(world, gives_up(bounded(world, 1))), &["full", "past a stopped one"]);
+    explored("ring_up_two", |world| few(world, gives_up(bounded(world, 2))), &["full", "past a stopped one"]);
+    let chain = |world: &World| few(world, Scene { send: How::GivesUp, ..unbounded(world) });
+    explored("chain_up", chain, &["empty", "past a stopped one"]);
 }
 
 #[test]

@@ -30,7 +30,9 @@ use chappe_wait::handoff::Handoff;
 use chappe_wait::lights::waits::{MET_BY, met_by};
 use chappe_wait::lights::{Lights, Side, Standing};
 use chappe_wait::mark::Mark;
-use chappe_wait::operation::{Arm, Collected, Looking, Mode, Nature, Outlook, Refused, Site, Taken, TryFast};
+#[cfg(not(feature = "sim"))]
+use chappe_wait::operation::Outlook;
+use chappe_wait::operation::{Arm, Collected, Looking, Mode, Nature, Refused, Site, Taken, TryFast};
 use chappe_wait::wait::{Grant, MET, Party};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
@@ -475,6 +477,23 @@ impl<T> Tube<T> {
             _ => return Err((Not::Ever, message)),
         }
         Ok(())
+    }
+
+    /// Gives back the slot that a choice has taken to send, for which there is no message.
+    #[cold]
+    pub fn give_up(&self, taken: Taken) {
+        if taken.position != CLAIMED {
+            // A line's hole, which was only seen; or that the receivers have gone.
+            return;
+        }
+        // SAFETY: as in `send_taken`.
+        let claim = unsafe { Claim::of(taken.word.0) };
+        match &self.body {
+            Body::Ring(ring) => ring.give_up(claim),
+            Body::Segmented(ring) => ring.give_up(claim),
+            _ => unreachable!("only a ring has slots to be claimed"),
+        }
+        self.announce(Side::Send);
     }
 
     /// Receives the message that a choice, or a wait, has taken.

@@ -4,7 +4,7 @@ use crate::asleep::{this_thread, until_asleep};
 use crate::tasks::{LONG, bell, block_on, in_a_house, of_each_kind, poll};
 use chappe::tube::broadcast::{Broadcast, BroadcastOptions, Subscribe};
 use chappe::tube::named::{Tube, TubeOptions};
-use chappe::tube::{after, bounded, never, tick};
+use chappe::tube::{after, bounded, never, tick, unbounded};
 use chappe::{Pool, RwLock, Semaphore, select_async, select_biased_async};
 use std::future::Future;
 use std::io::Write;
@@ -176,6 +176,81 @@ fn a_choices_time_is_up_while_no_arm_is_ready() {
         let silent = never::<u8>();
         s.up().unwrap();
         assert_eq!(block_on(select_async! { recv(silent) -> _ => 1, down(s) -> _ => 2 }), 2);
+    });
+}
+
+#[test]
+fn a_default_alone_is_taken_when_its_time_is_up() {
+    assert_eq!(block_on(select_async! { default(Duration::from_millis(2)) => 2 }), 2);
+    let (waker, woken, _) = bell();
+    assert!(is(&poll(&mut pin!(select_biased_async! { default(Duration::ZERO) => 3 }), &waker), 3));
+    for far in [Duration::from_secs(1 << 20), Duration::MAX] {
+        let mut waits = pin!(select_async! { default(far) => () });
+        assert!(poll(&mut waits, &waker).is_pending());
+        assert!(poll(&mut waits, &waker).is_pending());
+    }
+    assert_eq!(woken.count(), 0);
+}
+
+/// A message that is not made after all.
+fn panics<T>() -> T {
+    std::panic::resume_unwind(Box::new("by intent"))
+}
+
+fn is_panic<R>(act: impl FnOnce() -> R) -> bool {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(act)).is_err()
+}
+
+#[test]
+fn a_message_that_panics_leaves_its_slot_to_the_next() {
+    for (tx, rx) in [bounded::<u32>(1), bounded(2), unbounded()] {
+        for round in 0..5 {
+            assert!(is_panic(|| block_on(select_async! { send(tx, panics()) -> _ => () })));
+            assert_eq!((tx.len(), rx.try_recv().is_err()), (0, true), "nothing was sent");
+            let room = tx.capacity().unwrap_or(2) as u32;
+            (0..room).for_each(|i| tx.try_send(round + i).unwrap());
+            (0..room).for_each(|i| assert_eq!(rx.try_recv(), Ok(round + i)));
+        }
+    }
+    let (tx, rx) = bounded::<u32>(1);
+    let (waker, _, woken) = bell();
+    let mut waits = pin!(tx.send_async(7));
+    let mut begin = || {
+        assert!(poll(&mut waits, &waker).is_pending(), "the choice has the slot");
+        panics()
+    };
+    assert!(is_panic(|| block_on(select_biased_async! { send(tx, begin()) -> _ => () })));
+    woken.recv_timeout(LONG).expect("the next sender is told");
+    assert!(matches!(poll(&mut waits, &waker), Poll::Ready(Ok(()))));
+    assert_eq!(rx.try_recv(), Ok(7));
+}
+
+#[test]
+fn a_message_of_a_named_tube_that_panics_or_is_too_long_leaves_its_slot_to_the_next() {
+    in_a_house("choice_panics", || {
+        let options = TubeOptions { slots: 1, size: 8, ..TubeOptions::default() };
+        let tube = Tube::<[u8]>::create("t", &options).unwrap();
+        let (mut tx, mut other, rx) = (tube.sender().unwrap(), tube.sender().unwrap(), tube.receiver().unwrap());
+        let next = |tx: &chappe::tube::named::Sender<[u8]>| {
+            tx.try_send(b"next").unwrap();
+            assert_eq!(rx.recv().unwrap(), b"next");
+        };
+        for _ in 0..3 {
+            assert!(is_panic(|| block_on(select_async! { send(tx, panics()) -> _ => () })));
+            next(&other);
+            assert!(block_on(select_async! { send(tx, vec![0; 9]) -> r => r.is_err() }));
+            next(&other);
+        }
+        let (waker, _, woken) = bell();
+        let mut waits = pin!(other.send_async(b"other"));
+        let mut begin = || {
+            assert!(poll(&mut waits, &waker).is_pending(), "the choice has the slot");
+            panics()
+        };
+        assert!(is_panic(|| block_on(select_biased_async! { send(tx, begin()) -> _ => () })));
+        woken.recv_timeout(LONG).expect("the next sender is told");
+        assert!(matches!(poll(&mut waits, &waker), Poll::Ready(Ok(()))));
+        assert_eq!(rx.recv().unwrap(), b"other");
     });
 }
 

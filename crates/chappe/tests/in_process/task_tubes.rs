@@ -111,6 +111,27 @@ fn a_dropped_tasks_notice_of_room_goes_to_the_next() {
 }
 
 #[test]
+fn a_send_that_is_cancelled_gives_its_message_back_unless_it_was_met() {
+    for slots in [0, 1] {
+        let (sender, receiver) = bounded::<u32>(slots);
+        (0..slots).for_each(|_| sender.send(0).unwrap());
+        let (waker, ..) = bell();
+        let mut waits = sender.send_async(7);
+        assert!(poll(&mut Pin::new(&mut waits), &waker).is_pending());
+        assert_eq!(waits.cancel(), Some(7), "nobody came");
+        (0..slots).for_each(|_| assert_eq!(receiver.try_recv(), Ok(0)));
+        assert!(receiver.try_recv().is_err(), "it was not sent");
+        assert_eq!(sender.send_async(8).cancel(), Some(8), "it was never polled");
+    }
+    let (sender, receiver) = bounded::<u32>(0);
+    let (waker, ..) = bell();
+    let mut waits = sender.send_async(7);
+    assert!(poll(&mut Pin::new(&mut waits), &waker).is_pending());
+    assert_eq!(receiver.try_recv(), Ok(7));
+    assert_eq!(waits.cancel(), None, "it was sent");
+}
+
+#[test]
 fn a_task_that_leaves_a_line_of_tubes_tells_nobody() {
     let (_sender, receiver) = bounded::<u32>(1);
     let (waker, first, _) = bell();

@@ -6,8 +6,9 @@
  * stays the parent's: there the handle answers -EBUSY for good. An end of a private tube may be used, and closed, meanwhile.
  *
  * What a tube has is kept for nobody: a wait is woken, tries, and waits again in its old place if another receiver or sender was faster. A wait that is
- * cancelled has sent, or received, nothing. Once it has, it is called back: chappe_async_cancel answers -ESRCH then. What is there at once is taken by the
- * call that begins the wait: if the process ends before the callback, by a kill or by exit(3), such a record is gone, as one that a thread received.
+ * cancelled has sent, or received, nothing. Once it has, also if it was met a moment ago at a tube without slots, it is called back: chappe_async_cancel
+ * answers -ESRCH then. What is there at once is taken by the call that begins the wait: if the process ends before the callback, by a kill or by exit(3),
+ * such a record is gone, as one that a thread received.
  *
  * Generated from crates/ffi/src/waits.rs by `cargo xtask header`.
  */

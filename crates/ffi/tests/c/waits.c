@@ -261,6 +261,34 @@ static void of_tubes(chappe_sender *tx, chappe_receiver *rx, int is_named)
     OK(chappe_receiver_close(second));
 }
 
+/* At a tube without slots a wait is met by a thread that receives, and has sent then. */
+static void of_meetings(void)
+{
+    chappe_sender *tx;
+    chappe_receiver *rx;
+    char got[8];
+    OK(chappe_tube_private(0, 8, &tx, &rx));
+    calls = 0;
+    int64_t wait = chappe_send_async(tx, "met", 3, called, NULL);
+    CHECK(wait > 0);
+    no_more_than(0);
+    IS(chappe_recv(rx, got, 8, NULL), 3);
+    CHECK(!memcmp(got, "met", 3));
+    FAILS(chappe_async_cancel(wait), ESRCH);
+    FAILS(chappe_async_cancel(wait), ESRCH);
+    until(1);
+    OK(last);
+    /* One that nobody has met has sent nothing. */
+    wait = chappe_send_async(tx, "left", 4, called, NULL);
+    no_more_than(1);
+    OK(chappe_async_cancel(wait));
+    FAILS(chappe_async_cancel(wait), ESRCH);
+    FAILS(chappe_try_recv(rx, got, 8, NULL), EAGAIN);
+    no_more_than(1);
+    OK(chappe_sender_close(tx));
+    OK(chappe_receiver_close(rx));
+}
+
 static void of_maps(const char *name)
 {
     chappe_map *map;
@@ -432,6 +460,7 @@ int main(void)
     OK(chappe_tube_receiver(tube, &rx));
     OK(chappe_tube_close(tube));
     of_tubes(tx, rx, 1);
+    of_meetings();
     of_maps(NULL);
     of_maps("waits/map");
     of_many();

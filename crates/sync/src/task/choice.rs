@@ -213,6 +213,9 @@ impl<A: Arms> Drop for Choosing<A> {
 
 impl Stays {
     fn poll(&mut self, arms: &[&dyn Arm], cx: &mut Context<'_>) -> Poll<Result<(usize, Taken), SelectError>> {
+        if arms.is_empty() {
+            return self.nothing(cx);
+        }
         if self.stay.is_none() {
             match self.begin(arms) {
                 Ok(None) => {}
@@ -246,17 +249,17 @@ impl Stays {
                 None => return Poll::Pending,
                 // Its wait began only now, or another thread has taken the stroke.
                 Some(_) if was_due => {}
-                Some(next) if self.alarm.as_ref().is_some_and(|alarm| alarm.is_for(next, cx.waker())) => {
-                    return Poll::Pending;
-                }
-                Some(next) => match Alarm::set(next, cx.waker()) {
-                    Ok(alarm) => {
-                        self.alarm = Some(alarm);
-                        return Poll::Pending;
-                    }
-                    Err(_) => return soon(cx),
-                },
+                Some(next) => return alarmed(&mut self.alarm, next, cx),
             }
+        }
+    }
+
+    /// A choice without arms: of its time alone.
+    fn nothing<R>(&mut self, cx: &mut Context<'_>) -> Poll<Result<R, SelectError>> {
+        match self.deadline {
+            None => Poll::Ready(Err(SelectError::Nothing)),
+            Some(at) if is_late(at) => Poll::Ready(Err(SelectError::Timeout)),
+            Some(at) => alarmed(&mut self.alarm, at, cx),
         }
     }
 
@@ -267,7 +270,7 @@ impl Stays {
             Err(order) => order,
         };
         let (named, private) = arenas(arms)?;
-        let Some(main) = named.or(private) else { return Err(SelectError::Nothing) };
+        let main = named.or(private).expect("there are arms");
         let dies = !dies_unseen(arms);
         let seats = Seats {
             main: Seat::take(main, dies)?,
@@ -282,6 +285,17 @@ impl Stays {
         self.stay = Some((seats, waiting));
         look(arms, &who, order, Mode::Take).map_err(|refused| failed(arms, refused))
     }
+}
+
+/// The task is woken at that time.
+fn alarmed<R>(set: &mut Option<Alarm>, at: u64, cx: &mut Context<'_>) -> Poll<R> {
+    if !set.as_ref().is_some_and(|alarm| alarm.is_for(at, cx.waker())) {
+        match Alarm::set(at, cx.waker()) {
+            Ok(alarm) => *set = Some(alarm),
+            Err(_) => return soon(cx),
+        }
+    }
+    Poll::Pending
 }
 
 fn is_late(at: u64) -> bool {

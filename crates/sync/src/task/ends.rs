@@ -20,6 +20,7 @@ use crate::tube::{Receiver, RecvError, SendError, Sender, SingleReceiver, Single
 use chappe_tube::body::arms::{In, Out};
 use chappe_tube::body::{Not, Tube};
 use chappe_tube::named::arms;
+use chappe_wait::operation::Taken;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -148,32 +149,89 @@ impl<T: Record + ?Sized> named::Sender<T> {
     }
 }
 
-impl<T> Send<'_, T> {
+/// A `send` arm that was chosen, and the slot that it has, until the message is there. Dropped before, as the message's expression has panicked or its record
+/// does not fit, it gives the slot back: others wait for it.
+pub struct Place<A: Gives>(Option<(A, Seated)>);
+
+/// A `send` arm, which can give its slot back.
+pub trait Gives {
     #[doc(hidden)]
-    pub async fn finish(self, took: Seated, message: T) -> Result<(), SendError<T>> {
-        let Some(taken) = took.taken else { return Err(SendError(message)) };
-        drop(took);
-        match self.0.0.send_taken(taken, message) {
-            Ok(()) => Ok(()),
-            Err((Not::Ever, message)) => Err(SendError(message)),
-            // Its slot was passed over while the message was made, and others have filled all there are.
-            Err((Not::Now, message)) => sending(self.0, message).await,
+    fn give_up(&self, taken: Taken, took: &Seated);
+}
+
+impl<'a, T> Send<'a, T> {
+    #[doc(hidden)]
+    pub fn place(self, took: Seated) -> Place<Send<'a, T>> {
+        Place(Some((self, took)))
+    }
+}
+
+impl<T> Gives for Send<'_, T> {
+    fn give_up(&self, taken: Taken, _took: &Seated) {
+        self.0.0.give_up(taken);
+    }
+}
+
+impl<'a, T: Record + ?Sized> SendNamed<'a, named::Sender<T>> {
+    #[doc(hidden)]
+    pub fn place(self, took: Seated) -> Place<SendNamed<'a, named::Sender<T>>> {
+        Place(Some((self, took)))
+    }
+}
+
+impl<T: Record + ?Sized> Gives for SendNamed<'_, named::Sender<T>> {
+    fn give_up(&self, taken: Taken, took: &Seated) {
+        let pipe = self.0.out.0;
+        if let Ok(slot) = arms::reserved(taken, took.member_in(pipe.map)) {
+            arms::give_up(&pipe, slot);
         }
     }
 }
 
-impl<T: Record + ?Sized> SendNamed<'_, named::Sender<T>> {
+impl<A: Gives> Place<A> {
+    /// The slot is filled now.
+    fn filled(mut self) -> (A, Seated) {
+        self.0.take().expect("only this takes it")
+    }
+}
+
+impl<A: Gives> Drop for Place<A> {
+    fn drop(&mut self) {
+        if let Some((arm, took)) = &self.0
+            && let Some(taken) = took.taken
+        {
+            arm.give_up(taken, took);
+        }
+    }
+}
+
+impl<T> Place<Send<'_, T>> {
     #[doc(hidden)]
-    pub async fn finish(self, took: Seated, message: T::Owned) -> Result<(), SendError<T::Owned>> {
-        let (sender, Some(taken)) = (self.0, took.taken) else { return Err(SendError(message)) };
-        let (pipe, me) = (sender.out.0, took.member_in(sender.out.0.map));
+    pub async fn finish(self, message: T) -> Result<(), SendError<T>> {
+        let (arm, took) = self.filled();
+        let Some(taken) = took.taken else { return Err(SendError(message)) };
+        drop(took);
+        match arm.0.0.send_taken(taken, message) {
+            Ok(()) => Ok(()),
+            Err((Not::Ever, message)) => Err(SendError(message)),
+            // Its slot was passed over while the message was made, and others have filled all there are.
+            Err((Not::Now, message)) => sending(arm.0, message).await,
+        }
+    }
+}
+
+impl<T: Record + ?Sized> Place<SendNamed<'_, named::Sender<T>>> {
+    #[doc(hidden)]
+    pub async fn finish(self, message: T::Owned) -> Result<(), SendError<T::Owned>> {
         let record = T::__bytes(&message);
-        if record.len() > pipe.ring.size() as usize {
-            if let Ok(slot) = arms::reserved(taken, me) {
-                arms::give_up(&pipe, slot);
-            }
+        let fits =
+            |(arm, _): &(SendNamed<'_, named::Sender<T>>, Seated)| record.len() <= arm.0.out.0.ring.size() as usize;
+        if !self.0.as_ref().is_some_and(fits) {
             return Err(SendError(message));
         }
+        let (SendNamed(sender), took) = self.filled();
+        let Some(taken) = took.taken else { return Err(SendError(message)) };
+        let (pipe, me) = (sender.out.0, took.member_in(sender.out.0.map));
         let sent = arms::send_taken(&pipe, me, taken, record);
         drop(took);
         let sent = match sent {

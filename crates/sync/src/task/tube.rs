@@ -84,8 +84,8 @@ impl<T> Sender<T> {
     ///
     /// The task waits in one line with the threads, from the first poll on; a sender that comes just then may overtake it, as there. A future that is
     /// dropped before it was ready has sent nothing, and drops the message; room that it was told of in that moment goes to the next sender. In a tube
-    /// without slots it may have been met in that moment: then the message was received, as one whose sender went on. In a forked child, which has
-    /// its own copy of the tube, an inherited future begins anew.
+    /// without slots it may have been met in that moment: then the message was received, as one whose sender went on; [`Sending::cancel`] tells the two
+    /// apart. In a forked child, which has its own copy of the tube, an inherited future begins anew.
     ///
     /// If the private arena has no place left for the task, and no other task waits there, it is woken at once to try again.
     ///
@@ -181,14 +181,29 @@ impl<T> Future for Sending<'_, T> {
     }
 }
 
-impl<T> Drop for Sending<'_, T> {
-    fn drop(&mut self) {
+impl<T> Sending<'_, T> {
+    /// Ends the wait: gives the message back, unless it was sent. In a tube without slots that may have been a moment ago, since the last poll. `None`, too,
+    /// once the future was ready.
+    #[must_use = "the message, if it was not sent"]
+    pub fn cancel(mut self) -> Option<T> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Option<T> {
         if let Some(taken) = self.wait.end(self.out) {
             self.message.is_met(taken);
         }
-        if let Message::Posted(letter) = std::mem::replace(&mut self.message, Message::Sent) {
-            drop(letter.open());
+        match std::mem::replace(&mut self.message, Message::Sent) {
+            Message::Here(message) => Some(message),
+            Message::Posted(letter) => Some(letter.open()),
+            Message::Sent => None,
         }
+    }
+}
+
+impl<T> Drop for Sending<'_, T> {
+    fn drop(&mut self) {
+        drop(self.end());
     }
 }
 
