@@ -43,25 +43,20 @@ unsafe extern "C" fn write(fd: c_int, from: *const u8, len: usize) -> isize {
 }
 
 extern "C" fn close(fd: c_int) -> c_int {
-    ends::forget(fd);
     // SAFETY: the program's own descriptor.
-    unsafe { libc::syscall(libc::SYS_close, fd) as c_int }
+    ends::replace(fd, || unsafe { libc::syscall(libc::SYS_close, fd) as c_int })
 }
 
 extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
-    if from != to {
-        ends::forget(to);
-    }
     // SAFETY: as above.
-    unsafe { libc::syscall(libc::SYS_dup2, from, to) as c_int }
+    let call = || unsafe { libc::syscall(libc::SYS_dup2, from, to) as c_int };
+    if from == to { call() } else { ends::replace(to, call) }
 }
 
 extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
-    if from != to {
-        ends::forget(to);
-    }
     // SAFETY: as above.
-    unsafe { libc::syscall(libc::SYS_dup3, from, to, flags) as c_int }
+    let call = || unsafe { libc::syscall(libc::SYS_dup3, from, to, flags) as c_int };
+    if from == to { call() } else { ends::replace(to, call) }
 }
 
 extern "C" fn fcntl(fd: c_int, what: c_int, argument: c_long) -> c_int {
@@ -72,26 +67,22 @@ extern "C" fn fcntl(fd: c_int, what: c_int, argument: c_long) -> c_int {
         libc::F_SETFL => argument as c_int & !STREAM == 0,
         _ => false,
     };
-    if !makes_no_difference {
-        ends::leave(fd);
-    }
     // SAFETY: the caller's argument.
-    unsafe { libc::syscall(libc::SYS_fcntl, fd, what, argument) as c_int }
+    let call = || unsafe { libc::syscall(libc::SYS_fcntl, fd, what, argument) };
+    (if makes_no_difference { call() } else { ends::apart(Some(fd), call) }) as c_int
 }
 
 extern "C" fn ioctl(fd: c_int, what: libc::c_ulong, argument: c_long) -> c_int {
-    ends::leave(fd);
     // SAFETY: the caller's argument.
-    unsafe { libc::syscall(libc::SYS_ioctl, fd, what, argument) as c_int }
+    ends::apart(Some(fd), || unsafe { libc::syscall(libc::SYS_ioctl, fd, what, argument) }) as c_int
 }
 
 /// Calls that know nothing of lanes, and are the kernel's for all pipes from then on.
 macro_rules! unlearned {
     ($($name:ident = $number:ident($($argument:ident),*);)*) => {$(
         extern "C" fn $name($($argument: c_long),*) -> c_long {
-            ends::leave_all();
             // SAFETY: the caller's arguments, as the kernel has them.
-            unsafe { libc::syscall(libc::$number, $($argument),*) }
+            ends::apart(None, || unsafe { libc::syscall(libc::$number, $($argument),*) })
         }
     )*};
 }
@@ -108,11 +99,10 @@ unlearned! {
 }
 
 extern "C" fn ppoll(asked: c_long, count: c_long, limit: *const libc::timespec, mask: c_long) -> c_long {
-    ends::leave_all();
     // The kernel writes into it what is left, and the C library's function does not.
     // SAFETY: the caller's time, or none.
     let mut limit = unsafe { limit.as_ref() }.copied();
     let limit = limit.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
     // SAFETY: the caller's arguments; a mask has eight bytes.
-    unsafe { libc::syscall(libc::SYS_ppoll, asked, count, limit, mask, 8usize) }
+    ends::apart(None, || unsafe { libc::syscall(libc::SYS_ppoll, asked, count, limit, mask, 8usize) })
 }

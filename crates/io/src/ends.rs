@@ -5,20 +5,26 @@
 //!                             '------------- not to be had -----------------------------------------------------------------^
 //! ```
 //!
-//! - I1 What is kept of a number is true as long as it is open: `forget` is called before each close.
+//! - I1 What is kept of a number is true as long as it is open: before each close it is forgotten, and until the close is over its calls are the
+//!   kernel's ([`replace`]).
 //! - I2 An end that owns a lane is the only one of its process for that pipe and direction: the first use of a second descriptor leaves it.
 //! - I3 There is one thread (`gate`). A signal handler of it may come here at any point but where signals are kept out: then it finds either
 //!   what was before, or what is behind.
+//! - I4 No lane begins while the thread is in a call that the kernel may begin again behind a handler (`SA_RESTART`), or is about to make: its
+//!   bytes would pass the lane by. A lane that was there before the call is told by its own words.
+//! - I5 A lane whose demotion fails (no number for a descriptor, no `/proc`) stays, and so does its refusal: each call on that pipe tries again,
+//!   and fails with the same error until one has succeeded. A descriptor is closed all the same: the other end's owner demotes.
 //!
 //! Nothing here allocates: the handler may have come out of the program's allocator.
 
 use crate::{asked, gate};
-use chappe_lane::{Lane, Pipe, Reader, Writer};
-use chappe_pipes::{Descriptor, Place};
-use libc::c_int;
+use chappe_lane::{Lane, Reader, Writer};
+use chappe_pipes::{Descriptor, Place, is_stream};
+use libc::{c_int, c_long};
 use std::cell::{Cell, OnceCell};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 /// A look at all processes costs milliseconds: what a pipe has to bring before, in bytes or calls, and how much longer it takes after one in
 /// vain.
@@ -72,6 +78,8 @@ struct End {
 struct State {
     numbers: [Cell<u8>; NUMBERS],
     ends: [End; ENDS],
+    /// The thread is in one of the calls here: I4.
+    is_calling: Cell<bool>,
 }
 
 // SAFETY: there is one thread: I3.
@@ -94,7 +102,26 @@ static STATE: State = State {
             owner: OnceCell::new(),
         }
     }; ENDS],
+    is_calling: Cell::new(false),
 };
+
+/// A call, which is told whether it is within another one: it comes from a handler then.
+#[inline]
+fn calling<R>(call: impl FnOnce(bool) -> R) -> R {
+    let is_within = STATE.is_calling.replace(true);
+    // SeqCst, of the compiler alone: a handler that comes behind the call's look at its end begins no lane.
+    compiler_fence(Ordering::SeqCst);
+    let result = call(is_within);
+    compiler_fence(Ordering::SeqCst); // SeqCst: nor one that comes before the kernel's call is over.
+    STATE.is_calling.set(is_within);
+    result
+}
+
+/// The answer of a call that fails for this reason.
+fn refused(why: c_int) -> isize {
+    set_errno(why);
+    -1
+}
 
 /// read(2).
 ///
@@ -102,18 +129,21 @@ static STATE: State = State {
 /// Room for as many bytes, or none at all and the kernel says so.
 #[inline]
 pub unsafe fn read(fd: RawFd, into: *mut u8, len: usize) -> isize {
-    if let Some(end) = find(fd, Role::Reads) {
-        end.tick();
-        if let Some(Owner::Reader(reader)) = end.owner() {
-            // SAFETY: the caller's. The kernel moves no more at once, either.
-            let into = unsafe { std::slice::from_raw_parts_mut(present(into), len.min(MOST)) };
-            return end.answer(|| reader.read(into));
-        }
-        // SAFETY: the caller's.
-        return end.count(unsafe { libc::syscall(libc::SYS_read, fd, into, len) } as isize);
-    }
     // SAFETY: the caller's.
-    unsafe { libc::syscall(libc::SYS_read, fd, into, len) as isize }
+    let kernels = || unsafe { libc::syscall(libc::SYS_read, fd, into, len) as isize };
+    calling(|is_within| match find(fd, Role::Reads) {
+        Ok(Some(end)) => {
+            end.tick(is_within);
+            if let Some(Owner::Reader(reader)) = end.owner() {
+                // SAFETY: the caller's. The kernel moves no more at once, either.
+                let into = unsafe { std::slice::from_raw_parts_mut(present(into), len.min(MOST)) };
+                return end.answer(|| reader.read(into));
+            }
+            end.count(kernels())
+        }
+        Ok(None) => kernels(),
+        Err(why) => refused(why),
+    })
 }
 
 /// write(2).
@@ -122,18 +152,21 @@ pub unsafe fn read(fd: RawFd, into: *mut u8, len: usize) -> isize {
 /// As many bytes, or none at all and the kernel says so.
 #[inline]
 pub unsafe fn write(fd: RawFd, from: *const u8, len: usize) -> isize {
-    if let Some(end) = find(fd, Role::Writes) {
-        end.tick();
-        if let Some(Owner::Writer(writer)) = end.owner() {
-            // SAFETY: the caller's. The kernel moves no more at once, either.
-            let from = unsafe { std::slice::from_raw_parts(present(from.cast_mut()), len.min(MOST)) };
-            return end.answer(|| writer.write(from));
-        }
-        // SAFETY: the caller's.
-        return end.count(unsafe { libc::syscall(libc::SYS_write, fd, from, len) } as isize);
-    }
     // SAFETY: the caller's.
-    unsafe { libc::syscall(libc::SYS_write, fd, from, len) as isize }
+    let kernels = || unsafe { libc::syscall(libc::SYS_write, fd, from, len) as isize };
+    calling(|is_within| match find(fd, Role::Writes) {
+        Ok(Some(end)) => {
+            end.tick(is_within);
+            if let Some(Owner::Writer(writer)) = end.owner() {
+                // SAFETY: the caller's. The kernel moves no more at once, either.
+                let from = unsafe { std::slice::from_raw_parts(present(from.cast_mut()), len.min(MOST)) };
+                return end.answer(|| writer.write(from));
+            }
+            end.count(kernels())
+        }
+        Ok(None) => kernels(),
+        Err(why) => refused(why),
+    })
 }
 
 /// An address that no slice may not have.
@@ -141,36 +174,54 @@ fn present(at: *mut u8) -> *mut u8 {
     if at.is_null() { std::ptr::dangling_mut() } else { at }
 }
 
-/// The descriptor is closed next: its pipe's lane is left.
-pub fn forget(fd: RawFd) {
-    let Some((number, end)) = known(fd) else { return };
-    if let Some(end) = end {
-        without_signals(|| {
-            end.leave();
-            // Its memory stays its own, and so it is not used again.
-            end.is_used.set(end.place.get().is_some());
-            end.fd.set(-1);
-            number.set(UNSEEN);
-        });
-    }
-    number.set(UNSEEN);
+/// A call behind which the descriptor is no more, or another file: its pipe's lane is left before.
+pub fn replace(fd: RawFd, call: impl FnOnce() -> c_int) -> c_int {
+    calling(|_| {
+        let Some((number, end)) = known(fd) else { return call() };
+        if end.is_some() {
+            without_signals(|| forget(fd));
+        }
+        number.set(KERNELS);
+        let result = call();
+        number.set(UNSEEN);
+        result
+    })
 }
 
-/// A call that knows nothing of lanes comes next, on this descriptor: its pipe's lane is left for good.
-pub fn leave(fd: RawFd) {
+fn forget(fd: RawFd) {
+    let Some((number, Some(end))) = known(fd) else { return };
+    // What is refused here is left to the other end's owner. I5. From here on the number is another file's, into which nothing is pushed.
+    let _ = end.leave();
+    end.is_plain.set(true);
+    // Its memory stays its own, and so it is not used again.
+    end.is_used.set(end.place.get().is_some());
+    end.fd.set(-1);
+    number.set(KERNELS);
+}
+
+/// A call that knows nothing of lanes, on this descriptor, or on any: its pipe's lane is left for good before.
+pub fn apart(fd: Option<RawFd>, call: impl FnOnce() -> c_long) -> c_long {
+    calling(|_| match fd.map_or_else(leave_all, leave) {
+        Ok(()) => call(),
+        Err(why) => refused(why) as c_long,
+    })
+}
+
+fn leave(fd: RawFd) -> Result<(), c_int> {
     match known(fd) {
         Some((_, Some(end))) => without_signals(|| end.leave()),
-        Some((number, None)) if number.get() == KERNELS => {}
+        Some((number, None)) if number.get() == KERNELS => Ok(()),
         // It may be another descriptor of a pipe that has one.
         _ => leave_all(),
     }
 }
 
-/// The same on any of them.
-pub fn leave_all() {
+fn leave_all() -> Result<(), c_int> {
     if STATE.ends.iter().any(End::has_lane) {
-        without_signals(|| STATE.ends.iter().for_each(End::leave));
+        // All of them, also behind one that is refused.
+        return without_signals(|| STATE.ends.iter().map(End::leave).fold(Ok(()), Result::and));
     }
+    Ok(())
 }
 
 fn known(fd: RawFd) -> Option<(&'static Cell<u8>, Option<&'static End>)> {
@@ -180,29 +231,29 @@ fn known(fd: RawFd) -> Option<(&'static Cell<u8>, Option<&'static End>)> {
 
 /// The end that this descriptor is, if calls of this kind on it are not just the kernel's.
 #[inline]
-fn find(fd: RawFd, role: Role) -> Option<&'static End> {
-    match known(fd) {
+fn find(fd: RawFd, role: Role) -> Result<Option<&'static End>, c_int> {
+    Ok(match known(fd) {
         Some((_, Some(end))) => (end.role.get() == role && !end.is_plain.get()).then_some(end),
         Some((number, None)) if number.get() == KERNELS => None,
-        Some((number, None)) => without_signals(|| first(fd, number)).filter(|end| end.role.get() == role),
+        Some((number, None)) => without_signals(|| first(fd, number))?.filter(|end| end.role.get() == role),
         // A number for which there is no place: it may be another one of a pipe that has a lane.
         None => {
-            leave_all();
+            leave_all()?;
             None
         }
-    }
+    })
 }
 
-/// The first call on a descriptor.
+/// The first call on a descriptor. An error: its pipe has a lane that cannot be left, and the next call is the first again.
 #[cold]
-fn first(fd: RawFd, seen: &Cell<u8>) -> Option<&'static End> {
+fn first(fd: RawFd, seen: &Cell<u8>) -> Result<Option<&'static End>, c_int> {
     let Some(number) = pipe_number(fd) else {
         // Also what is no descriptor: it may be one at the next call.
         // SAFETY: touches no memory.
         if unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD) } >= 0 {
             seen.set(KERNELS);
         }
-        return None;
+        return Ok(None);
     };
     // SAFETY: touches no memory.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL) } as c_int;
@@ -215,8 +266,8 @@ fn first(fd: RawFd, seen: &Cell<u8>) -> Option<&'static End> {
     for end in STATE.ends.iter().filter(|end| end.is_used.get() && end.number.get() == number) {
         let is_same = role.is_none_or(|role| role == end.role.get());
         // I2. One that comes while the other end has a lane has been opened since its proof.
-        end.leave();
-        if is_same && !end.has_lane() {
+        end.leave()?;
+        if is_same {
             end.give_up();
         }
         is_second |= is_same;
@@ -224,7 +275,7 @@ fn first(fd: RawFd, seen: &Cell<u8>) -> Option<&'static End> {
     let free = STATE.ends.iter().position(|end| !end.is_used.get()).filter(|_| !is_second);
     let (Some(at), Some(role)) = (free, role) else {
         seen.set(KERNELS);
-        return None;
+        return Ok(None);
     };
     let end = &STATE.ends[at];
     end.fd.set(fd);
@@ -236,7 +287,7 @@ fn first(fd: RawFd, seen: &Cell<u8>) -> Option<&'static End> {
     end.is_plain.set(false);
     end.is_used.set(true);
     seen.set(FIRST + at as u8);
-    Some(end)
+    Ok(Some(end))
 }
 
 impl End {
@@ -246,11 +297,11 @@ impl End {
         unsafe { &*std::ptr::from_ref(self) }.owner.get().filter(|_| !self.is_plain.get())
     }
 
-    /// Before a call: a lane is begun, if it is time.
+    /// Before a call, which is not within another one: a lane is begun, if it is time. I4.
     #[inline]
-    fn tick(&self) {
+    fn tick(&self, is_within: bool) {
         let (calls, bytes) = self.enough.get();
-        if self.owner.get().is_none() && (self.calls.get() >= calls || self.bytes.get() >= bytes) {
+        if !is_within && self.owner.get().is_none() && (self.calls.get() >= calls || self.bytes.get() >= bytes) {
             // SAFETY: an end is in a static place.
             let end: &'static End = unsafe { &*std::ptr::from_ref(self) };
             without_signals(|| end.begin());
@@ -293,7 +344,8 @@ impl End {
             let (calls, bytes) = (self.calls.get() + LOOK, self.bytes.get() + BYTES / LOOK);
             return self.enough.set((calls, bytes));
         }
-        if !gate::has_no_system_calls() {
+        // The program may have asked since it was tried last.
+        if !is_stream(self.fd.get()) || !gate::has_no_system_calls() {
             return self.give_up();
         }
         // The reader whose writer was in a call goes on from here.
@@ -321,12 +373,14 @@ impl End {
         let pipe = self.descriptor.get_or_init(|| Descriptor::new(self.fd.get(), place));
         let lane = Lane { words: place.words(), pipe };
         let owner = match self.role.get() {
+            // The writer has left it before.
+            Role::Reads if place.words().is_plain() => Ok(None),
             Role::Reads if !lane.catch_up() => {
                 // The writer is in write(2): at the next call.
                 return self.enough.set((self.calls.get() + 1, u64::MAX));
             }
             Role::Reads => lane.reader().map(|reader| reader.map(Owner::Reader)),
-            Role::Writes if pipe.may_push() && pipe.is_stream() && lane.begin_late() => {
+            Role::Writes if pipe.may_push() && lane.begin_late() => {
                 lane.writer().map(|writer| writer.map(Owner::Writer))
             }
             Role::Writes => Ok(None),
@@ -356,19 +410,19 @@ impl End {
         self.is_used.get() && self.place.get().is_some() && !self.is_plain.get()
     }
 
-    /// If it has a lane, all calls are the kernel's from here on, unless the lane cannot be left: then each call tries again.
-    fn leave(&self) {
+    /// If it has a lane, all calls are the kernel's from here on. An error: I5.
+    fn leave(&self) -> Result<(), c_int> {
         if !self.has_lane() {
-            return;
+            return Ok(());
         }
         let left = match self.owner.get() {
             Some(Owner::Reader(reader)) => reader.demote(),
             Some(Owner::Writer(writer)) => writer.demote(),
             None => Ok(()),
         };
-        if left.is_ok() {
-            self.give_up();
-        }
+        left.map_err(|why| why.raw_os_error().unwrap_or(libc::EIO))?;
+        self.give_up();
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 //! The C library, its parts, and chappe's libraries are not looked at: they are called by what is.
 
 use crate::known::is_known;
-use libc::{Elf64_Phdr, Elf64_Sym, c_int, c_void, dl_phdr_info};
+use libc::{Elf64_Phdr, Elf64_Rela, Elf64_Sym, c_int, c_void, dl_phdr_info};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -23,10 +23,13 @@ const OBJECTS: [&[u8]; 9] = [
 const SYSTEM_CALLS: [[u8; 2]; 2] = [[0x0f, 0x05], [0x0f, 0x34]];
 
 const DT_NULL: i64 = 0;
-const DT_HASH: i64 = 4;
+const DT_PLTRELSZ: i64 = 2;
 const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
-const DT_GNU_HASH: i64 = 0x6fff_fef5;
+const DT_RELA: i64 = 7;
+const DT_RELASZ: i64 = 8;
+const DT_REL: i64 = 17;
+const DT_JMPREL: i64 = 23;
 
 /// Whether all that is imported is known.
 pub fn imports_are_known() -> bool {
@@ -83,56 +86,44 @@ fn calls_nothing(info: &dl_phdr_info, parts: &[Elf64_Phdr]) -> bool {
     })
 }
 
+/// What an object imports are the symbols that its relocations name and it does not have itself. A table of hashes tells nothing of them: it has
+/// those alone that others import, and none in a program that exports nothing.
 fn imports_of_one(info: &dl_phdr_info, parts: &[Elf64_Phdr]) -> bool {
     let Some(dynamic) = parts.iter().find(|part| part.p_type == libc::PT_DYNAMIC) else { return false };
     let mut entry = (info.dlpi_addr + dynamic.p_vaddr) as *const [i64; 2];
-    let (mut symbols, mut strings, mut hash, mut gnu_hash) = (0, 0, 0, 0);
+    let (mut symbols, mut strings) = (0, 0);
+    // Where, and how many bytes.
+    let (mut data, mut calls) = ((0, 0), (0, 0));
     // SAFETY: the object's own table, which ends in DT_NULL. The dynamic linker has made addresses of its offsets.
     unsafe {
         while (*entry)[0] != DT_NULL {
             match *entry {
                 [DT_SYMTAB, at] => symbols = at,
                 [DT_STRTAB, at] => strings = at,
-                [DT_HASH, at] => hash = at,
-                [DT_GNU_HASH, at] => gnu_hash = at,
+                [DT_RELA, at] => data.0 = at,
+                [DT_RELASZ, len] => data.1 = len,
+                [DT_JMPREL, at] => calls.0 = at,
+                [DT_PLTRELSZ, len] => calls.1 = len,
+                // Other processors' kind.
+                [DT_REL, _] => return false,
                 _ => {}
             }
             entry = entry.add(1);
         }
+        let tables = [data, calls].into_iter().filter(|(_, len)| *len != 0);
         // Not relocated in an object that may not be written, such as the kernel's: none of those is judged.
-        if [symbols, strings].iter().any(|at| (*at as u64) < info.dlpi_addr.max(1)) {
+        let mut places = [symbols, strings].into_iter().chain(tables.clone().map(|(at, _)| at));
+        if places.any(|at| (at as u64) < info.dlpi_addr.max(1)) {
             return false;
         }
-        let count = match (gnu_hash, hash) {
-            (0, 0) => return false,
-            (0, at) => *(at as *const u32).add(1),
-            (at, _) => count_by_gnu_hash(at as *const u32),
-        };
-        let symbols = std::slice::from_raw_parts(symbols as *const Elf64_Sym, count as usize);
-        symbols.iter().skip(1).filter(|symbol| symbol.st_shndx == 0).all(|symbol| {
-            is_known(CStr::from_ptr((strings as *const libc::c_char).add(symbol.st_name as usize)).to_bytes())
+        tables.into_iter().all(|(at, len)| {
+            let table = std::slice::from_raw_parts(at as *const Elf64_Rela, len as usize / size_of::<Elf64_Rela>());
+            table.iter().all(|one| {
+                // 0: no symbol's.
+                let symbol = &*(symbols as *const Elf64_Sym).add((one.r_info >> 32) as usize);
+                let name = (strings as *const libc::c_char).add(symbol.st_name as usize);
+                one.r_info >> 32 == 0 || symbol.st_shndx != 0 || is_known(CStr::from_ptr(name).to_bytes())
+            })
         })
-    }
-}
-
-/// How many symbols there are: those of no bucket come first, and the last one of the last bucket's chain is the last of all.
-///
-/// # Safety
-/// A table of the format.
-unsafe fn count_by_gnu_hash(table: *const u32) -> u32 {
-    // SAFETY: the caller's: four numbers, the filter's words, the buckets, the chains.
-    unsafe {
-        let [buckets, first, words] = [0, 1, 2].map(|at| *table.add(at));
-        let bucket = table.add(4 + 2 * words as usize);
-        let chains = bucket.add(buckets as usize);
-        let last = (0..buckets as usize).map(|at| *bucket.add(at)).max().unwrap_or(0);
-        if last < first {
-            return first;
-        }
-        let mut at = last;
-        while *chains.add((at - first) as usize) & 1 == 0 {
-            at += 1;
-        }
-        at + 1
     }
 }

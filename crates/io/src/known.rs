@@ -1,7 +1,8 @@
 //! The functions and variables of the C library that a program may import. They touch descriptors by nothing but what is turned
 //! ([`TURNED`](crate::calls::TURNED)), or in ways to which it makes no difference where a pipe's bytes are: position, size and kind of a pipe are
 //! the same, and what the kernel refuses for pipes it refuses. They start no thread and no program, load no code, hand no descriptor on, change no
-//! user, and jump out of no handler.
+//! user, and jump out of no handler. An exception are the C library's last words before it ends a program, which are written to descriptor 2 by a
+//! call that is not turned.
 
 /// In order.
 static KNOWN: [&str; 306] = [

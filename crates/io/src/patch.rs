@@ -1,7 +1,8 @@
 //! The C library's entry points, turned to functions of this library: also the calls that the C library makes within itself (of stdio) come here.
 //!
-//! The first bytes of each function become a jump. Nobody comes into the middle of one: the only thread is here, and the functions that are turned
-//! are called at their beginning alone. None of the rest is used again, so nothing is moved.
+//! The first bytes of each function become a jump. Nobody comes into the middle of one: the only thread is here, the functions that are turned are
+//! called at their beginning alone, and the caller has seen to it that no signal handler runs, or has been interrupted. None of the rest is used
+//! again, so nothing is moved.
 
 use libc::{c_int, c_void};
 use std::ffi::CStr;

@@ -4,10 +4,11 @@
 mod machine;
 
 use chappe_pipes::Run;
+use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 const WATCHDOG: Duration = Duration::from_secs(300);
 
@@ -33,6 +34,11 @@ impl Stage {
         command
     }
 
+    /// When a file came into its folder last, or went: each lane's does.
+    fn changed(&self) -> SystemTime {
+        std::fs::metadata(&self.folder).and_then(|facts| facts.modified()).expect("a time")
+    }
+
     fn file(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
@@ -55,11 +61,15 @@ fn until<T>(what: &str, mut then: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Whether `/proc` tells everything to this user. A process of another one that begins behind this test ends that.
+fn is_told() -> bool {
+    let (reader, _writer) = std::io::pipe().expect("a pipe");
+    Run::of_this_process().is_ok_and(|run| run.others(reader.as_raw_fd()).is_some())
+}
+
 /// Whether programs can have lanes here. If not, says what is not tested.
 fn has_lanes(test: &str) -> bool {
-    let (reader, _writer) = std::io::pipe().expect("a pipe");
-    let is_told = Run::of_this_process().is_ok_and(|run| run.others(reader.as_raw_fd()).is_some());
-    let has = cfg!(all(target_arch = "x86_64", target_env = "gnu")) && is_told;
+    let has = cfg!(all(target_arch = "x86_64", target_env = "gnu")) && is_told();
     if !has {
         eprintln!("not tested: {test}: no program has lanes on this processor, or for this user");
     }
@@ -84,11 +94,15 @@ fn two_programs_that_are_understood_have_a_lane_and_its_file_is_gone() {
     let [writer, reader] = [first, second].map(|file| {
         until("a program's number", || std::fs::read_to_string(&file).ok().filter(|text| text.ends_with('\n')))
     });
-    until("both have a lane", || (has_lane(&writer, &stage) && has_lane(&reader, &stage)).then_some(()));
+    let have = until("both have a lane, or there are none", || {
+        let have = has_lane(&writer, &stage) && has_lane(&reader, &stage);
+        (have || !has_lanes("two_programs_that_are_understood_have_a_lane_and_its_file_is_gone")).then_some(have)
+    });
     // The reader removes it as soon as it is there.
     until("the file is gone", || {
         let files = std::fs::read_dir(&stage.folder).expect("ours");
-        (!files.flatten().any(|file| file.file_name().to_string_lossy().parse::<u64>().is_ok())).then_some(())
+        let has_file = files.flatten().any(|file| file.file_name().to_string_lossy().parse::<u64>().is_ok());
+        (!have || !has_file).then_some(())
     });
     // SAFETY: a signal for this test's own program, which runs until then.
     unsafe { libc::kill(reader.trim().parse().expect("a number"), libc::SIGTERM) };
@@ -122,6 +136,7 @@ const PIPELINES: [&str; 20] = [
 #[test]
 fn pipelines_write_the_same_bytes_as_without() {
     let stage = Stage::new("same");
+    let before = stage.changed();
     for script in PIPELINES {
         let [with, without] = [stage.with("sh", &["-c", script]), plain(script)].map(|mut command| {
             let ran = command.output().expect("every system has a shell");
@@ -129,12 +144,124 @@ fn pipelines_write_the_same_bytes_as_without() {
         });
         assert_eq!(with, without, "{script}");
     }
+    let can_tell = has_lanes("pipelines_write_the_same_bytes_as_without: that any of them had a lane");
+    assert!(!can_tell || stage.changed() != before, "none of them had a lane");
 }
 
 fn plain(script: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", script]);
     command
+}
+
+/// `alone.c`, compiled with these words, and without the bytes of a system call in it, which it could have by chance. None, and it is said, where
+/// there is no compiler, or no program has a lane.
+fn alone(test: &str, stage: &Stage, words: &[&str]) -> Option<String> {
+    const SYSTEM_CALLS: [[u8; 2]; 2] = [[0x0f, 0x05], [0x0f, 0x34]];
+    if !has_lanes(test) {
+        return None;
+    }
+    if !Command::new("cc").arg("--version").output().is_ok_and(|said| said.status.success()) {
+        eprintln!("not tested: {test}: there is no C compiler (cc)");
+        return None;
+    }
+    let program = stage.file("alone");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/alone.c");
+    let made = (0..16).find_map(|pad| {
+        let padded = format!("-DPAD={pad}");
+        let made = Command::new("cc").args(["-O0", "-w", &padded, "-o", &program]).arg(&source).args(words).output();
+        let made = made.expect("as above");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let file = std::fs::read(&program).expect("cc made it");
+        (!file.windows(2).any(|pair| SYSTEM_CALLS.iter().any(|call| pair == call))).then(|| program.clone())
+    });
+    assert!(made.is_some(), "it has no system call of its own");
+    made
+}
+
+/// What the program says that is run with these words, and may have so many descriptors. It has no pipe but its own.
+fn said(stage: &Stage, program: &str, words: &[&str], descriptors: u32) -> String {
+    let out = stage.file("out");
+    let script = format!("ulimit -n {descriptors}; exec \"$0\" \"$@\" < /dev/null > '{out}' 2>&1");
+    let status = stage.with("sh", &["-c", &script, program]).args(words).status().expect("every system has a shell");
+    assert!(status.success(), "{words:?}: {status:?}");
+    std::fs::read_to_string(out).expect("the shell made it").trim().to_owned()
+}
+
+const MANY: u32 = 256;
+
+/// The answer of a program that has a lane if it can, or another one where no lane can be had any more.
+fn with_lane(wanted: &str, said: &str, test: &str) {
+    assert!(said == wanted || (!said.contains("lane") && !has_lanes(test)), "{said} and not {wanted}");
+}
+
+#[test]
+fn a_program_that_exports_nothing_is_judged_by_all_that_it_imports() {
+    const TEST: &str = "a_program_that_exports_nothing_is_judged_by_all_that_it_imports";
+    let stage = Stage::new("imports");
+    for kind in [&["-no-pie"][..], &["-pie", "-fPIE"]] {
+        let Some(program) = alone(TEST, &stage, kind) else { return };
+        with_lane("lane", &said(&stage, &program, &["lane"], MANY), TEST);
+        let starts = [kind, &["-DSTARTS"]].concat();
+        let Some(program) = alone(TEST, &stage, &starts) else { return };
+        assert_eq!(said(&stage, &program, &["enough"], MANY), "none", "{starts:?}: it may start a program");
+    }
+}
+
+#[test]
+fn a_program_that_may_be_in_a_handler_is_left_as_it_is() {
+    let stage = Stage::new("handles");
+    let Some(program) = alone("a_program_that_may_be_in_a_handler_is_left_as_it_is", &stage, &["-no-pie"]) else {
+        return;
+    };
+    assert_eq!(said(&stage, &program, &["handles"], MANY), "none", "it has a handler when it makes its first pipe");
+}
+
+#[test]
+fn no_lane_begins_in_a_handler_behind_which_the_kernel_goes_on_with_a_call() {
+    const TEST: &str = "no_lane_begins_in_a_handler_behind_which_the_kernel_goes_on_with_a_call";
+    let stage = Stage::new("restarts");
+    let Some(program) = alone(TEST, &stage, &["-no-pie"]) else { return };
+    for (way, last) in [("read", "1 m lane"), ("write", "4096 4096 1 lane")] {
+        let mut child = stage.with(&program, &[way]).stdout(Stdio::piped()).spawn().expect("cc made it");
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut line = || lines.next().expect("a line").expect("text");
+        assert_eq!(line(), "ready");
+        // The only place where it sleeps is the call that is to be interrupted.
+        until("it sleeps", || {
+            let facts = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it is there");
+            facts.rsplit_once(')').is_some_and(|(_, behind)| behind.starts_with(" S")).then_some(())
+        });
+        // SAFETY: a signal for this test's own program, which is there.
+        unsafe { libc::kill(child.id() as i32, libc::SIGUSR1) };
+        let in_handler = line();
+        if in_handler != "none" {
+            child.kill().expect("ours");
+        }
+        assert_eq!(in_handler, "none", "{way}: within the handler");
+        with_lane(last, &line(), TEST);
+        assert!(child.wait().expect("ours").success());
+    }
+}
+
+#[test]
+fn an_end_that_is_asked_for_signals_has_no_lane() {
+    let stage = Stage::new("signals");
+    let Some(program) = alone("an_end_that_is_asked_for_signals_has_no_lane", &stage, &["-no-pie"]) else { return };
+    assert_eq!(said(&stage, &program, &["reader"], MANY), "20000", "one for each write");
+    assert_eq!(said(&stage, &program, &["writer"], MANY), "none");
+}
+
+#[test]
+fn a_lane_that_cannot_be_left_fails_each_call_until_it_can() {
+    const TEST: &str = "a_lane_that_cannot_be_left_fails_each_call_until_it_can";
+    const FEW: u32 = 40;
+    let stage = Stage::new("full");
+    let Some(program) = alone(TEST, &stage, &["-no-pie"]) else { return };
+    with_lane("lane 1 1 6 first second", &said(&stage, &program, &["full"], FEW), TEST);
+    let file = stage.file("another");
+    // Nothing goes into the file that has the number of a closed end.
+    with_lane("lane 0 5 first", &said(&stage, &program, &["closed", &file], FEW), TEST);
 }
 
 #[test]
@@ -144,6 +271,8 @@ fn a_program_killed_between_two_pipes_leaves_the_others_a_beginning_of_the_strea
     let all: String = (0..5_000_000).map(|n| format!("{n}\n")).collect();
     let [stream, out] = ["stream", "out"].map(|name| stage.file(name));
     std::fs::write(&stream, &all).expect("room");
+    std::fs::write(&out, "").expect("room");
+    let before = stage.changed();
     for round in 0..1000u32 {
         let [(first, to_second), (second, to_third)] = [(); 2].map(|()| std::io::pipe().expect("a pipe"));
         let cat = |input: Stdio, output: Stdio| {
@@ -169,4 +298,6 @@ fn a_program_killed_between_two_pipes_leaves_the_others_a_beginning_of_the_strea
             assert_eq!(got.len(), all.len(), "round {round}");
         }
     }
+    let can_tell = has_lanes("a_program_killed_between_two_pipes: that any of them had a lane");
+    assert!(!can_tell || stage.changed() != before, "none of them had a lane");
 }

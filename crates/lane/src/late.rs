@@ -8,8 +8,9 @@ use chappe_plat::atomic::Ordering;
 const START: u64 = 1 << 20;
 
 impl<P: Pipe> Lane<'_, P> {
-    /// The count begins here: what the kernel's pipe holds has been written before. For the only process that has the pipe's writing end, before
-    /// it owns the end. False: somebody has counted already, so this lane is not to be used.
+    /// The count begins here: what the kernel's pipe holds has been written before. For the only process that has the pipe's writing end, with one
+    /// thread, before it owns the end. The thread is outside its write(2), and also not in a signal handler that has interrupted one: the kernel
+    /// begins that again behind the handler, and nobody counts its bytes. False: somebody has counted already, so this lane is not to be used.
     pub fn begin_late(self) -> bool {
         let words = self.words;
         // Relaxed: the swap decides.
@@ -22,7 +23,8 @@ impl<P: Pipe> Lane<'_, P> {
     }
 
     /// Finds the position of a late reader: all that the kernel's pipe holds has been counted up to `kernel_end`, or is older than the count. For
-    /// the only thread that has the pipe's reading end, outside its read(2), before it owns the end; no signal handler reads in between.
+    /// the only thread that has the pipe's reading end, before it owns the end, outside its read(2) and not in a signal handler that has
+    /// interrupted one; no signal handler reads in between.
     /// False: not now, as the writer is in write(2); or never, as nobody has begun.
     pub fn catch_up(self) -> bool {
         let words = self.words;

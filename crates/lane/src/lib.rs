@@ -42,7 +42,8 @@
 //!   processes of a lane are in one PID namespace.
 //! - I13 A lane may begin in the middle of a stream, if one process alone has the writing end, and one thread the reading end. The writer begins
 //!   the count ([`Lane::begin_late`]) at a position that is higher than what the kernel's pipe can hold. What it holds ends at `kernel_end` while
-//!   the writer is not in write(2): so the reader, outside its read(2), knows where that starts ([`Lane::catch_up`]).
+//!   the writer is not in write(2): so the reader, outside its read(2), knows where that starts ([`Lane::catch_up`]). A call that a signal
+//!   handler has interrupted is not over: an end that is in one begins nothing in the handler.
 //!
 //! **Edges** E1 `tail` release by the writer, acquire by the reader: the ring's bytes are there, and so is `kernel_end` (I5). E2 `head`
 //! release by the reader, acquire by the writer: the places are free. E3 `stage` release by the demoter, acquire by all: what was pushed is

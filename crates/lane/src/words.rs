@@ -31,7 +31,8 @@ pub trait Pipe {
     /// The caller may not, or not now: the bytes are still to be pushed.
     fn push(&self, bytes: &[u8]) -> Result<usize, Self::Error>;
 
-    /// Whether what is written here is a stream. False: writes are packets, whose borders a ring does not keep.
+    /// Whether what is written here is a stream, and nothing but bytes is wanted of the kernel. False: writes are packets, whose borders a ring does
+    /// not keep, or this end is sent a signal for each call of the other one.
     fn is_stream(&self) -> bool {
         true
     }

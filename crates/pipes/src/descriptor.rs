@@ -58,6 +58,14 @@ impl<'a> Descriptor<'a> {
     }
 }
 
+/// Whether this end is asked for bytes alone: neither for packets, nor for a signal for each call of the other end, which the kernel does not send
+/// for what goes through a ring.
+pub fn is_stream(fd: RawFd) -> bool {
+    // SAFETY: a call that touches no memory of this process.
+    let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL) } as libc::c_int;
+    flags >= 0 && flags & (libc::O_DIRECT | libc::O_ASYNC) == 0
+}
+
 /// The process of which a thread has raised the limit: in a child that was forked meanwhile, nobody.
 static RAISED_BY: AtomicI32 = AtomicI32::new(0);
 
@@ -150,8 +158,7 @@ impl Pipe for Descriptor<'_> {
     }
 
     fn is_stream(&self) -> bool {
-        let flags = self.control(libc::F_GETFL, 0);
-        flags >= 0 && flags & libc::O_DIRECT == 0
+        is_stream(self.fd)
     }
 
     fn widen(&self) -> bool {

@@ -3,15 +3,20 @@
 //! The kernel hands a descriptor on by fork and exec, in a message between sockets, and to those who open it in `/proc` or take it by
 //! `pidfd_getfd`. A process that has it when the look begins keeps it until the look comes to it, or has handed it to a child: the numbers of
 //! processes rise, and the look goes through them in that order. A look in which the numbers begin again from the lowest proves nothing.
-//! What it finds stays true: only this process can hand the end on, and it does not.
+//! Within its table a process may move it to a number that the look has passed, as a child does before exec. So a table is looked through until
+//! two looks in turn have found the same (numbers, and what they are); one of the run's that never rests proves nothing, either.
+//! What the whole finds stays true: only this process can hand the end on, and it does not.
 //!
-//! Not seen: a descriptor that lies in a socket; one that a process hands in a message to another that the look has passed, and closes before the
-//! look comes to it; a table of its own that a thread has of a process older than the run; what another process takes by `pidfd_getfd` or opens
-//! in `/proc` later. What may not be looked at, and is younger than the run, is taken for a holder.
+//! Not seen: a descriptor that lies in a socket, or is registered with an io_uring; one that a process hands in a message to another that the look
+//! has passed, and closes before the look comes to it; one that a thread closes while another thread of its process is forking a child that has
+//! it; one that is moved behind the look's back in both of two looks, with all that it passed put back between them; a table of its own that a
+//! thread has of a process older than the run; one that such a process, of another user, has; what another process takes by
+//! `pidfd_getfd` or opens in `/proc` later. What may not be looked at, and is younger than the run, is taken for a holder.
 //!
 //! No memory is allocated: a program may be in its allocator when a signal handler of it writes.
 
 use std::ffi::CStr;
+use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::RawFd;
@@ -35,6 +40,10 @@ pub struct Others {
     /// One that writes.
     pub write: bool,
 }
+
+/// How often a table is looked through that does not rest. A look takes microseconds: a program that opens one file after the other rests between
+/// two of them, sooner or later.
+const LOOKS: usize = 64;
 
 /// A folder, or a file.
 struct Open(RawFd);
@@ -175,7 +184,7 @@ impl Run {
     /// Adds what this process has. An error: that cannot be known.
     fn look_at(&self, proc: &Open, pid: u32, wanted: &[u8], others: &mut Others) -> io::Result<()> {
         match proc.folder(&Text::of(format_args!("{pid}/fd"))) {
-            Ok(folder) => look_in(&folder, wanted, others)?,
+            Ok(folder) => self.look_in(proc, pid, &folder, wanted, others)?,
             Err(why) if is_gone(&why) => return Ok(()),
             Err(why) => return if self.has_none(proc, pid) { Ok(()) } else { Err(why) },
         }
@@ -188,7 +197,7 @@ impl Run {
         tasks.numbers(|tid, _| {
             if tid != pid {
                 result = match tasks.folder(&Text::of(format_args!("{tid}/fd"))) {
-                    Ok(folder) => look_in(&folder, wanted, others),
+                    Ok(folder) => self.look_in(proc, pid, &folder, wanted, others),
                     Err(why) if is_gone(&why) => Ok(()),
                     Err(why) => Err(why),
                 };
@@ -196,6 +205,18 @@ impl Run {
             if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         result
+    }
+
+    /// Adds what is in this table of the process'. An error: that cannot be known.
+    fn look_in(&self, proc: &Open, pid: u32, table: &Open, wanted: &[u8], others: &mut Others) -> io::Result<()> {
+        match has_settled(table, wanted, others) {
+            Ok(true) => Ok(()),
+            // What has begun before the run was not made by a holder of the run's.
+            Ok(false) if self.is_older(proc, pid) => Ok(()),
+            Ok(false) => Err(io::ErrorKind::WouldBlock.into()),
+            Err(why) if is_gone(&why) || self.has_none(proc, pid) => Ok(()),
+            Err(why) => Err(why),
+        }
     }
 
     /// Whether a process at which this one may not look cannot have what the run has made.
@@ -211,19 +232,65 @@ impl Run {
     }
 }
 
-/// The descriptors in a folder of them.
-fn look_in(folder: &Open, wanted: &[u8], others: &mut Others) -> io::Result<()> {
-    let mut room = [0; 64];
-    let listed = folder.numbers(|_, name| {
-        if folder.link(name, &mut room).is_ok_and(|link| link == wanted) {
-            // Closed since: it was there. The kernel shows in the link's own mode what it was opened for.
-            let mode = folder.facts(name).map_or(0o600, |facts| facts.st_mode);
-            others.read |= mode & 0o400 != 0;
-            others.write |= mode & 0o200 != 0;
+/// A table of descriptors, as `/proc` shows it.
+trait Table {
+    /// Each number in it, in order, while it may change.
+    fn numbers(&self, act: impl FnMut(u32, &CStr) -> ControlFlow<()>) -> io::Result<()>;
+    /// What the kernel says of a number.
+    fn link<'a>(&self, name: &CStr, into: &'a mut [u8; 64]) -> io::Result<&'a [u8]>;
+    /// The mode of that, in which the kernel shows what it was opened for. None: it is gone.
+    fn mode(&self, name: &CStr) -> Option<u32>;
+}
+
+impl Table for Open {
+    fn numbers(&self, act: impl FnMut(u32, &CStr) -> ControlFlow<()>) -> io::Result<()> {
+        // SAFETY: touches no memory: the first name again.
+        unsafe { libc::lseek(self.0, 0, libc::SEEK_SET) };
+        Open::numbers(self, act)
+    }
+
+    fn link<'a>(&self, name: &CStr, into: &'a mut [u8; 64]) -> io::Result<&'a [u8]> {
+        Open::link(self, name, into)
+    }
+
+    fn mode(&self, name: &CStr) -> Option<u32> {
+        self.facts(name).ok().map(|facts| facts.st_mode)
+    }
+}
+
+/// Adds what is in a table. False: no two looks in turn have found the same.
+fn has_settled(table: &impl Table, wanted: &[u8], others: &mut Others) -> io::Result<bool> {
+    let mut before = None;
+    for _ in 0..LOOKS {
+        let now = look_through(table, wanted, others)?;
+        if before.replace(now) == Some(now) {
+            return Ok(true);
         }
-        ControlFlow::Continue(())
-    });
-    listed.or_else(|why| if is_gone(&why) { Ok(()) } else { Err(why) })
+    }
+    Ok(false)
+}
+
+/// Adds what is in a table, and answers a number for all that was seen.
+fn look_through(table: &impl Table, wanted: &[u8], others: &mut Others) -> io::Result<u64> {
+    let (mut room, mut seen, mut result) = ([0; 64], DefaultHasher::new(), Ok(()));
+    table.numbers(|number, name| {
+        seen.write_u32(number);
+        match table.link(name, &mut room) {
+            Ok(link) => {
+                seen.write(link);
+                if link == wanted {
+                    // Closed since: it was there.
+                    let mode = table.mode(name).unwrap_or(0o600);
+                    others.read |= mode & 0o400 != 0;
+                    others.write |= mode & 0o200 != 0;
+                }
+            }
+            Err(why) if is_gone(&why) => seen.write_u8(0),
+            Err(why) => result = Err(why),
+        }
+        if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    result.map(|()| seen.finish())
 }
 
 /// `/proc` of the namespace of processes that this one is in.
@@ -266,4 +333,84 @@ fn process(proc: &Open, pid: u32) -> io::Result<Process> {
 
 fn is_gone(why: &io::Error) -> bool {
     matches!(why.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+    use std::collections::BTreeMap;
+    use std::ffi::CString;
+
+    /// A table that changes before the looks at its links: so many of them, and what is where from then on.
+    struct Moved {
+        now: RefCell<BTreeMap<u32, &'static str>>,
+        changes: RefCell<Vec<(u32, BTreeMap<u32, &'static str>)>>,
+        links: Cell<u32>,
+    }
+
+    impl Table for Moved {
+        fn numbers(&self, mut act: impl FnMut(u32, &CStr) -> ControlFlow<()>) -> io::Result<()> {
+            let mut at = 0;
+            // As the kernel: the next one that is there when its turn has come.
+            loop {
+                let next = self.now.borrow().range(at..).next().map(|(number, _)| *number);
+                let Some(number) = next else { return Ok(()) };
+                if act(number, &CString::new(number.to_string()).expect("no 0")).is_break() {
+                    return Ok(());
+                }
+                at = number + 1;
+            }
+        }
+
+        fn link<'a>(&self, name: &CStr, into: &'a mut [u8; 64]) -> io::Result<&'a [u8]> {
+            let number: u32 = name.to_str().expect("digits").parse().expect("digits");
+            let link = self.now.borrow().get(&number).copied();
+            self.links.set(self.links.get() + 1);
+            let mut changes = self.changes.borrow_mut();
+            if changes.first().is_some_and(|(links, _)| *links == self.links.get()) {
+                *self.now.borrow_mut() = changes.remove(0).1;
+            }
+            let link = link.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
+            into[..link.len()].copy_from_slice(link.as_bytes());
+            Ok(&into[..link.len()])
+        }
+
+        fn mode(&self, _: &CStr) -> Option<u32> {
+            Some(0o200)
+        }
+    }
+
+    const WANTED: &str = "pipe:[7]";
+
+    fn seen(first: &[(u32, &'static str)], changes: &[(u32, &[(u32, &'static str)])]) -> (bool, Others) {
+        let table = Moved {
+            now: RefCell::new(first.iter().copied().collect()),
+            changes: RefCell::new(changes.iter().map(|(at, now)| (*at, now.iter().copied().collect())).collect()),
+            links: Cell::new(0),
+        };
+        let mut others = Others::default();
+        let has_settled = has_settled(&table, WANTED.as_bytes(), &mut others).expect("no error");
+        (has_settled, others)
+    }
+
+    #[test]
+    fn a_holder_that_moves_its_descriptor_while_it_is_looked_at_is_seen() {
+        let written = Others { read: false, write: true };
+        assert_eq!(seen(&[(1, "tty"), (4, WANTED)], &[]), (true, written));
+        assert_eq!(seen(&[(1, "tty"), (4, "other")], &[]), (true, Others::default()));
+        // dup2(4, 1), close(4) behind the look at 1, as a shell's child does it: to a number that was there, and to a free one.
+        assert_eq!(seen(&[(1, "tty"), (4, WANTED)], &[(1, &[(1, WANTED)])]), (true, written));
+        assert_eq!(seen(&[(2, "tty"), (4, WANTED)], &[(1, &[(1, WANTED), (2, "tty")])]), (true, written));
+        // Something else comes to where it was: the numbers stay as they are.
+        assert_eq!(seen(&[(1, "tty"), (4, WANTED)], &[(1, &[(1, WANTED), (4, "tty")])]), (true, written));
+    }
+
+    #[test]
+    fn a_table_that_never_rests_proves_nothing() {
+        const FILES: [&[(u32, &str)]; 2] = [&[(3, "one")], &[(3, "two")]];
+        let changes: Vec<_> = (1..100).map(|at| (at, FILES[at as usize % 2])).collect();
+        assert_eq!(seen(&[(3, "none")], &changes), (false, Others::default()));
+        assert_eq!(seen(&[(3, "none")], &changes[..4]), (true, Others::default()));
+    }
 }

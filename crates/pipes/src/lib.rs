@@ -20,7 +20,7 @@ mod holders;
 mod meeting;
 mod place;
 
-pub use descriptor::Descriptor;
+pub use descriptor::{Descriptor, is_stream};
 pub use holders::{Others, Run};
 pub use meeting::Meeting;
 pub use place::Place;

@@ -136,7 +136,9 @@ fn lease(file: &LeaseFile) -> Finding {
 /// Files that are not chappe's.
 fn strays(dir: &Dir) -> Vec<Finding> {
     let ours = |name: &String| {
-        name == ".lock" || name == NAMED || [".lease-", ".term-", ".typed-"].iter().any(|kind| name.starts_with(kind))
+        name == ".lock"
+            || name == NAMED
+            || [".lease-", ".term-", ".typed-", ".io-"].iter().any(|kind| name.starts_with(kind))
     };
     let names = dir.dotted_names().unwrap_or_default().into_iter().filter(|name| !ours(name));
     let found = names.map(|name| {

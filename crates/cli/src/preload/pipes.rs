@@ -12,15 +12,13 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The library's file, beside the one for semaphores.
 const LIBRARY: &str = "libchappe_io.so";
 /// What tells the library of the run.
 const VARIABLE: &str = "CHAPPE_RUN_IO";
-/// What a folder's name begins with, before the process and when it began.
+/// What a folder's name begins with, before the process, when it began, and the namespace of processes that both are told in.
 const BEGINS: &str = ".io-";
-const GRACE: Duration = Duration::from_secs(10);
 
 /// The library, which is where that for semaphores is.
 ///
@@ -59,7 +57,7 @@ pub fn run(
         object: "",
         line: None,
         beside: None,
-        how: &Job { grace: Grace(Some(GRACE)), foreground: false, close: true },
+        how: &Job { grace: Grace(None), foreground: false, close: true },
         json,
         file_size,
     };
@@ -75,19 +73,16 @@ impl Folder {
     fn new() -> Result<Folder> {
         let directory = chappe::directory()?;
         sweep(&directory);
-        let path = directory.join(format!("{BEGINS}{}-{}", std::process::id(), began("self")?));
-        let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(&path);
-        made.with_context(|| format!("cannot make the folder of this run's pipes, {}", path.display()))?;
+        let path = directory.join(format!("{BEGINS}{}-{}-{}", std::process::id(), began("self")?, namespace("pid")));
+        let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(&directory);
+        // New, and so this user's: whoever has the folder has what the pipes bring.
+        made.and_then(|()| fs::DirBuilder::new().mode(0o700).create(&path))
+            .with_context(|| format!("cannot make the folder of this run's pipes, {}", path.display()))?;
         Ok(Folder(path))
     }
 
     /// For the library: when the run began, its namespaces, and the folder.
     fn said(&self) -> Result<OsString> {
-        let namespace = |kind: &str| {
-            let name = fs::read_link(format!("/proc/self/ns/{kind}")).unwrap_or_default();
-            let number: String = name.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-            if number.is_empty() { "0".to_owned() } else { number }
-        };
         let mut said: OsString = format!("{}:{}:{}:", began("self")?, namespace("pid"), namespace("time")).into();
         said.push(&self.0);
         Ok(said)
@@ -101,6 +96,13 @@ impl Drop for Folder {
     }
 }
 
+/// The number of one of this process' namespaces; 0 where the kernel has none of that kind.
+fn namespace(kind: &str) -> String {
+    let name = fs::read_link(format!("/proc/self/ns/{kind}")).unwrap_or_default();
+    let number: String = name.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
+    if number.is_empty() { "0".to_owned() } else { number }
+}
+
 /// When a process began, in ticks since the machine did.
 fn began(pid: &str) -> Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
@@ -109,12 +111,15 @@ fn began(pid: &str) -> Result<u64> {
     word.and_then(|word| word.parse().ok()).with_context(|| format!("cannot tell when process {pid} began"))
 }
 
-/// Removes the folders of runs whose chappe is there no more.
+/// Removes the folders of runs whose chappe is there no more, as far as this namespace of processes can tell.
 fn sweep(directory: &Path) {
+    let here = namespace("pid");
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let of = name.to_str().and_then(|name| name.strip_prefix(BEGINS)?.split_once('-'));
-        if let Some((pid, since)) = of
+        let of = name.to_str().and_then(|name| name.strip_prefix(BEGINS)?.rsplit_once('-'));
+        if let Some((process, processes)) = of
+            && processes == here
+            && let Some((pid, since)) = process.split_once('-')
             && began(pid).map_or(true, |began| began.to_string() != since)
         {
             // Another run may remove it just now.

@@ -31,6 +31,7 @@ fn the_folder_of_a_run_whose_chappe_was_killed_goes_with_the_next_run() {
     let place = Place::new();
     let ran = with_lanes(&place, &["--io"], "kill -KILL $PPID");
     assert_eq!((ran.signal, folders(&place)), (Some(9), 1), "{ran:?}");
+    assert!(!place.ok(&["doctor"]).contains("is not chappe's"));
     assert_eq!(with_lanes(&place, &["--io"], "echo $CHAPPE_RUN_IO | cut -d : -f 4 | grep -c /.io-").out, "1\n");
     assert_eq!(folders(&place), 0);
 }
