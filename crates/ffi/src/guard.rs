@@ -59,7 +59,7 @@ impl Object for Guarded {
 /// A lock's data, for the thread that calls back.
 struct Data(NonNull<u8>);
 
-// SAFETY: an address; the guard that it comes with says who may use what is there.
+// SAFETY: an address; the guard that it comes with says which process may use what is there.
 unsafe impl Send for Data {}
 
 /// The process's own.

@@ -20,7 +20,7 @@
 //!   does the first use of another descriptor of the same pipe. Where the lane cannot be left, the call fails, but for close and dup2.
 //! - I4 A lane begins only between two calls of the program: not in a handler that has interrupted one, whichever descriptor it is on, as the kernel
 //!   may begin that one again. No lane begins at an end that is asked for signals (`O_ASYNC`) or for packets (`O_DIRECT`).
-//! - I5 A process that is killed, or ends, with an end of a lane leaves nobody behind who could miss a byte: the other owner drains the ring, or
+//! - I5 A process that is killed, or ends, with an end of a lane leaves no process behind that could miss a byte: the other owner drains the ring, or
 //!   is told by the kernel that nobody reads.
 //!
 //! A program that is interrupted in a call by a handler which reads or writes finds what the kernel would give it: the handler's call leaves the

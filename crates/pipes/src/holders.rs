@@ -1,6 +1,6 @@
-//! Who else has an end of a pipe, as `/proc` says: the proof that an end is one process' alone.
+//! Which other processes have an end of a pipe, as `/proc` says: the proof that an end is one process' alone.
 //!
-//! The kernel hands a descriptor on by fork and exec, in a message between sockets, and to those who open it in `/proc` or take it by
+//! The kernel hands a descriptor on by fork and exec, in a message between sockets, and to processes that open it in `/proc` or take it by
 //! `pidfd_getfd`. A process that has it when the look begins keeps it until the look comes to it, or has handed it to a child: the numbers of
 //! processes rise, and the look goes through them in that order. A look in which the numbers begin again from the lowest proves nothing.
 //! Within its table a process may move it to a number that the look has passed, as a child does before exec. So a table is looked through until

@@ -4,12 +4,12 @@
 //! |---|---|
 //! | `descriptor` | a pipe's end, as a process has it |
 //! | `place` | the memory of a lane: its words, and its ring |
-//! | `holders` | who else has an end of a pipe |
+//! | `holders` | which other processes have an end of a pipe |
 //! | `meeting` | where the two owners find each other's memory |
 //!
 //! The owners come in the middle of the stream. Each proves by `/proc` that its end is its own alone ([`Run::others`]), the writer begins
-//! a lane ([`Meeting::begin`]), and the reader joins it ([`Meeting::join`]). So there is nobody who writes uncounted bytes, who waits for bytes
-//! that are in the ring, or who could read what an owner leaves behind that is killed.
+//! a lane ([`Meeting::begin`]), and the reader joins it ([`Meeting::join`]). So no process writes uncounted bytes, waits for bytes
+//! that are in the ring, or could read what a killed owner leaves behind.
 //!
 //! Limits: a child that another thread forks while one demotes has the second descriptor of the pipe until exec, and may have a raised soft limit
 //! on descriptors for good: a program with threads that fork waits for its demoters. A process that gives its user away (`setuid`) demotes

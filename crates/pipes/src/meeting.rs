@@ -117,7 +117,7 @@ fn open(at: RawFd, path: *const u8, flags: libc::c_int) -> io::Result<OwnedFd> {
     }
 }
 
-/// Room for a part of a file, so that nobody is killed who touches it.
+/// Room for a part of a file, so that no process is killed by touching it.
 fn reserve(file: BorrowedFd, from: i64, len: i64) -> io::Result<()> {
     // SAFETY: a file, and a part of it.
     answer(unsafe { libc::fallocate(file.as_raw_fd(), 0, from, len) })

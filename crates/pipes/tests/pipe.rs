@@ -379,7 +379,7 @@ fn a_lane_that_begins_in_the_middle_of_a_stream_loses_no_byte() {
     assert!(scene.place.words().is_plain() && scene.rest() == bytes(at, 70_000));
 }
 
-/// Whether this machine's `/proc` tells who has what.
+/// Whether this machine's `/proc` tells which process has which descriptor.
 fn run(test: &str) -> Option<Run> {
     let run = Run::of_this_process().expect("a /proc of this machine's");
     let (reader, _writer) = io::pipe().expect("a pipe");

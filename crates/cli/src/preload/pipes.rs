@@ -75,7 +75,7 @@ impl Folder {
         sweep(&directory);
         let path = directory.join(format!("{BEGINS}{}-{}-{}", std::process::id(), began("self")?, namespace("pid")));
         let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(&directory);
-        // New, and so this user's: whoever has the folder has what the pipes bring.
+        // New, and so this user's: the folder's owner has what the pipes bring.
         made.and_then(|()| fs::DirBuilder::new().mode(0o700).create(&path))
             .with_context(|| format!("cannot make the folder of this run's pipes, {}", path.display()))?;
         Ok(Folder(path))

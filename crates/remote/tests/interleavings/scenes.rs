@@ -224,7 +224,7 @@ fn a_permit_taken_by_force_goes_to_the_head() {
 
 #[test]
 fn a_release_tells_of_each_permit_that_was_lost_and_of_no_other() {
-    // The second time it looks first who waits.
+    // The second time it looks first whether an attempt waits.
     let twice: [&[Act]; 2] = [&[hold(&["a"]), hold(&["a"])], &[Act::Force("a".into(), 0)]];
     search(World::new(&[("a", 1)], &twice, Faults { lost: 1, ..NONE }));
 }
