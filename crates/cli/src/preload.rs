@@ -1,7 +1,8 @@
 //! `chappe run`: a program with its POSIX semaphores on chappe's.
 //!
 //! By LD_PRELOAD, and then exec: there is no process of chappe's beside the program. With `--io` there is one, which removes the folder where the
-//! lanes of its pipes begin ([`pipes`]). What would ignore LD_PRELOAD is refused
+//! lanes of its pipes begin ([`pipes`]); semaphores are the C library's then, unless an option asks for chappe's: each program that is started
+//! would pay for their library. What would ignore LD_PRELOAD is refused
 //! beforehand ([`program`](crate::program)): a program that runs, and not on chappe's semaphores, would be a wrong answer.
 
 mod pipes;
@@ -41,7 +42,19 @@ pub fn run(a: &Run, json: bool, file_size: bool) -> Result<u8, Failure> {
         return Err(become_it(a, &library, &path, file_size));
     }
     let second = pipes::library(&library).map_err(|why| Failure { status: FAILED, why })?;
-    pipes::run(&a.program, environment(a, &[&second, &library])?, json, file_size)
+    let libraries = [second.as_path(), &library];
+    let wanted = environment(a, if has_semaphores(a) { &libraries } else { &libraries[..1] })?;
+    pipes::run(&a.program, wanted, json, file_size)
+}
+
+/// What is chappe's.
+fn what(a: &Run) -> &'static str {
+    if has_semaphores(a) { "semaphores" } else { "pipes" }
+}
+
+/// Whether semaphores are chappe's.
+fn has_semaphores(a: &Run) -> bool {
+    !a.io || a.owned || a.barging
 }
 
 /// The library, and the program's file.
@@ -57,8 +70,11 @@ fn prepared(a: &Run) -> Result<(PathBuf, PathBuf), Failure> {
     let path = program::find(name).map_err(|e| not_started(name, &e))?;
     program::check(&path).map_err(|refusal| match refusal {
         Refusal::Cannot(e) => not_started(name, &e),
-        Refusal::Deaf(why) => failed(anyhow!("cannot put chappe's semaphores under `{}`: {why}", shown(name))),
+        Refusal::Deaf(why) => failed(anyhow!("cannot put chappe's {} under `{}`: {why}", what(a), shown(name))),
     })?;
+    if !has_semaphores(a) {
+        return Ok((library, path));
+    }
     // No other code does it before the next such arena is made.
     Arena::sweep_families();
     usable().map_err(|e| failed(anyhow!("cannot put chappe's semaphores under `{}`: {e}", shown(name))))?;

@@ -57,10 +57,7 @@ fn every_object(look: Look) -> bool {
     unsafe extern "C" fn one(info: *mut dl_phdr_info, _: usize, look: *mut c_void) -> c_int {
         // SAFETY: the dynamic linker's facts, and what is handed over below.
         let (info, look) = unsafe { (&*info, *look.cast::<Look>()) };
-        // SAFETY: a path, or none.
-        let path = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
-        let name = path.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        if OBJECTS.contains(&name) {
+        if OBJECTS.contains(&file_name(info)) {
             return 0;
         }
         // SAFETY: the object's own table.
@@ -70,6 +67,13 @@ fn every_object(look: Look) -> bool {
     let mut look = look;
     // SAFETY: a function of the type that is wanted, and what it is handed.
     unsafe { libc::dl_iterate_phdr(Some(one), (&raw mut look).cast()) == 0 }
+}
+
+/// Of an object. The program's own is empty.
+pub fn file_name(info: &dl_phdr_info) -> &[u8] {
+    // SAFETY: a path, or none.
+    let path = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
+    path.to_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 fn calls_nothing(info: &dl_phdr_info, parts: &[Elf64_Phdr]) -> bool {

@@ -109,6 +109,18 @@ fn two_programs_that_are_understood_have_a_lane_and_its_file_is_gone() {
     assert!(shell.wait().is_ok(), "the writer is told that nobody reads");
 }
 
+#[test]
+fn a_program_loads_nothing_for_its_pipes_but_the_library() {
+    let archive = Command::new("cc").arg("-print-file-name=libgcc_eh.a").output();
+    if !archive.is_ok_and(|said| said.stdout.starts_with(b"/")) {
+        return eprintln!("not tested: a_program_loads_nothing_for_its_pipes_but_the_library: no unwinder to link");
+    }
+    let stage = Stage::new("loaded");
+    let maps = stage.with("cat", &["/proc/self/maps"]).output().expect("every system has it").stdout;
+    let maps = String::from_utf8(maps).expect("text");
+    assert!(maps.contains("libchappe_io.so") && !maps.contains("libgcc_s"), "{maps}");
+}
+
 /// Each carries enough for lanes but the last ones.
 const PIPELINES: [&str; 20] = [
     "head -c 60M /dev/zero | cat | wc -c",

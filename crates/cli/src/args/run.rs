@@ -75,6 +75,8 @@ With --io (experimental):
   are as without. A wrong address given to read or write is SIGSEGV, not
   EFAULT. Do not open or take the descriptors of such programs from
   outside (/proc/PID/fd, pidfd_getfd): what is in the ring is not there.
+  Semaphores are the C library's, as each program that is started would
+  pay for chappe's; with --owned or --barging they are chappe's, too.
   chappe stays beside the program, passes signals on, and ends as it does.
 
 Which programs:

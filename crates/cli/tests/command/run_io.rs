@@ -35,3 +35,14 @@ fn the_folder_of_a_run_whose_chappe_was_killed_goes_with_the_next_run() {
     assert_eq!(with_lanes(&place, &["--io"], "echo $CHAPPE_RUN_IO | cut -d : -f 4 | grep -c /.io-").out, "1\n");
     assert_eq!(folders(&place), 0);
 }
+
+#[test]
+fn semaphores_stay_the_c_librarys_unless_an_option_asks_for_chappes() {
+    let place = Place::new();
+    let loaded = |options: &[&str]| with_lanes(&place, options, "echo $LD_PRELOAD").out;
+    for (options, has) in [(&["--io"][..], false), (&["--io", "--owned"], true), (&["--barging", "--io"], true)] {
+        let loaded = loaded(options);
+        assert!(loaded.contains("libchappe_io.so"), "{options:?}: {loaded}");
+        assert_eq!(loaded.contains("libchappe_preload.so"), has, "{options:?}: {loaded}");
+    }
+}
