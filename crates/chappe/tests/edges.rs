@@ -5,8 +5,7 @@
 mod house;
 
 use chappe::{AcquireError, LEASE_VARIABLE, LeaseError, Pool, PoolError};
-use house::{House, LONG, ROLE, eventually, exec, listen, say};
-use std::process::Command;
+use house::{House, LONG, ROLE, eventually, exec, listen, say, this_as_actor};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 #[test]
@@ -28,9 +27,7 @@ fn actor() {
             std::mem::forget(pool.acquire_owned().unwrap());
             say("held");
             listen();
-            let me = std::env::current_exe().unwrap();
-            let mut again = Command::new(me);
-            again.args(["--exact", "actor", "--nocapture", "--test-threads=1"]).env(ROLE, format!("after {name}"));
+            let mut again = this_as_actor(&format!("after {name}"));
             panic!("exec: {}", std::os::unix::process::CommandExt::exec(&mut again));
         }
         "after" => {
@@ -60,11 +57,7 @@ fn actor() {
             let mut permit = pool.acquire().unwrap();
             let lease = permit.lease().unwrap();
             // The job inherits the mark, and not the file.
-            let me = std::env::current_exe().unwrap();
-            let mut job = Command::new(me);
-            job.args(["--exact", "actor", "--nocapture", "--test-threads=1"]);
-            job.env(ROLE, format!("job {name}")).env(LEASE_VARIABLE, lease.cookie());
-            let mut child = job.spawn().unwrap();
+            let mut child = this_as_actor(&format!("job {name}")).env(LEASE_VARIABLE, lease.cookie()).spawn().unwrap();
             say(&format!("{}", child.id()));
             child.wait().unwrap();
         }

@@ -2,13 +2,25 @@
 
 use chappe::directory;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::panic::Location;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub const ROLE: &str = "CHAPPE_TEST_ROLE";
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// This program again, in which the `actor` of the caller's file runs alone, and has this role.
+#[track_caller]
+pub fn this_as_actor(role: &str) -> Command {
+    let suite = Path::new(Location::caller().file()).file_stem().unwrap().to_str().unwrap();
+    let is_the_program = module_path!().split("::").next() == Some(suite);
+    let test = if is_the_program { "actor".to_owned() } else { format!("{suite}::actor") };
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", &test, "--nocapture", "--test-threads=1"]).env(ROLE, role);
+    program
+}
 
 /// A directory for arenas, removed afterwards. Tests take turns: the directory is named by the environment.
 pub struct House {
@@ -27,10 +39,9 @@ impl House {
         House { path, _turn: turn }
     }
 
+    #[track_caller]
     pub fn actor(&self, role: &str) -> Actor {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "actor", "--nocapture", "--test-threads=1"])
-            .env(ROLE, role)
+        let mut child = this_as_actor(role)
             .env("CHAPPE_DIR", &self.path)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,5 +1,5 @@
 //! What `chappe doctor` finds with processes and files, and says of it. What it finds in an arena's words is tested in
-//! `crates/chappe/tests/doctor.rs`; that it never hangs, in `broken`.
+//! `crates/chappe/tests/between_processes/doctor.rs`; that it never hangs, in `broken`.
 
 use crate::broken::cast::{Cast, PART};
 use crate::place::{Place, Running, kill, state, until};

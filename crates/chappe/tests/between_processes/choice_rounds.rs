@@ -1,11 +1,8 @@
 //! A choice takes exactly one thing: thousands of mixed rounds over semaphores and pools, private and named, between threads
 //! and between processes, after which every unit and every permit is where it must be.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{Dice, House, ROLE, eventually, listen, say};
 use chappe::{Arena, LifeState, Pool, Role, Select, SelectError, Semaphore, set_role};
-use house::{Dice, House, ROLE, eventually, listen, say};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 

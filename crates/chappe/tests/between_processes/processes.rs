@@ -1,11 +1,8 @@
 //! Pools between processes: what a kill, an exec, a fork leave behind. Each test has an arena directory of its own and
 //! children that are this same program, told by the environment what to do.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, LONG, ROLE, eventually, exec, listen, say, this_as_actor};
 use chappe::{AcquireError, Arena, ArenaOptions, LifeState, Pool, PoolError, acquire_any};
-use house::{House, LONG, ROLE, eventually, exec, listen, say};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -39,8 +36,7 @@ fn actor() {
             std::mem::forget(std::thread::scope(|s| s.spawn(|| pool.acquire_owned().unwrap()).join().unwrap()));
             say("held");
             listen();
-            let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-            again.args(["--exact", "actor", "--nocapture", "--test-threads=1"]).env(ROLE, format!("stay {names}"));
+            let mut again = this_as_actor(&format!("stay {names}"));
             panic!("exec: {}", std::os::unix::process::CommandExt::exec(&mut again));
         }
         "stay" => {

@@ -1,14 +1,11 @@
 //! What doctor finds in an arena, and puts right: what killed makers leave behind, and words that were written over.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, ROLE, eventually, listen, say};
 use chappe::doctor::{Finding, examine};
 use chappe::tube::named::{Kind, Tube, TubeOptions};
 use chappe::{Arena, ArenaOptions, Mutex, ObjectState, Pool, PoolError, Semaphore};
 use chappe_arena::Map;
 use chappe_arena::layout::{Head, Kind as ObjectKind, Member};
-use house::{House, ROLE, eventually, listen, say};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 

@@ -1,10 +1,7 @@
 //! n permits at once: against a model, head-of-line, cancellation, change of size, and death.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, LONG, ROLE, eventually, exec, listen, say};
 use chappe::{AcquireError, LEASE_VARIABLE, Permits, Pool};
-use house::{House, LONG, ROLE, eventually, exec, listen, say};
 use proptest::prelude::*;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,15 +1,10 @@
 //! Readers-writer locks, between the threads of a process and between processes: order of service, waiters, what a death leaves.
 
-#[path = "house/asleep.rs"]
-mod asleep;
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
-use asleep::{this_thread, until_asleep};
+use crate::asleep::{this_thread, until_asleep};
+use crate::house::{House, LONG, ROLE, eventually, listen, say};
 use chappe::{
     Arena, Interrupt, ObjectError, ObjectState, RwLock, RwLockError, Semaphore, WriteGuard, interruptible, select,
 };
-use house::{House, LONG, ROLE, eventually, listen, say};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 

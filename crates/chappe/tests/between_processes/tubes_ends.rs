@@ -1,11 +1,8 @@
 //! The ends of named tubes in forked children, in choices that are completed late, and in roles that never sleep.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, LONG, ROLE, listen, say};
 use chappe::tube::named::{Kind, NotReceived, NotSent, Receiver, Sender, Tube, TubeOptions};
 use chappe::{Role, Select, SelectError};
-use house::{House, LONG, ROLE, listen, say};
 use std::panic::AssertUnwindSafe;
 
 fn tube(name: &str, slots: u32, kind: Kind) -> Tube<u64> {

@@ -1,12 +1,9 @@
 //! Barriers, between the threads of a process and between processes: rounds, indices, time-outs, choice, and what a death leaves.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, LONG, ROLE, eventually, listen, say};
 use chappe::{
     Arena, Barrier, BarrierError, Broke, HelpLock, Interrupt, ObjectError, Select, Semaphore, interruptible, select,
 };
-use house::{House, LONG, ROLE, eventually, listen, say};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

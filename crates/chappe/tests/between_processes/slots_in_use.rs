@@ -1,16 +1,13 @@
 //! Slots of removed objects: used again as soon as no thread has anything of them, and not before. What a guard or a leaked
 //! reference may still see belongs to no other object.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, ROLE, eventually, listen, say};
 use chappe::owned::RobustSemaphore;
 use chappe::{
     Arena, ArenaOptions, Condvar, Counter, Discipline, HelpError, HelpLock, LockError, Map, MapError, MapOptions,
     Monitor, MonitorError, Mutex, MutexGuard, Pool, RwLock, Semaphore, SharedError,
 };
 use chappe_arena::layout::Member;
-use house::{House, ROLE, eventually, listen, say};
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::Write;

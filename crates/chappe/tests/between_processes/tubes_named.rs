@@ -1,13 +1,10 @@
 //! Tubes between processes: order, deaths, closing, and what is refused.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{Dice, House, LONG, ROLE, eventually, listen, say};
 use chappe::raw::{self, Called, Had};
 use chappe::tube::named::{Kind, NotReceived, NotSent, Receiver, Sender, Tube, TubeError, TubeOptions};
 use chappe::tube::{bounded, never};
 use chappe::{Arena, ArenaOptions, Mutex, ObjectState, Pool, Semaphore, select};
-use house::{Dice, House, LONG, ROLE, eventually, listen, say};
 use std::time::Duration;
 
 /// The sender, its number, and both once more.

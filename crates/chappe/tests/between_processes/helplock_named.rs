@@ -1,11 +1,8 @@
 //! Helping locks and monitors between processes: what they keep apart, what a kill leaves, and what is refused.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, ROLE, eventually, listen, say};
 use chappe::words::Words;
 use chappe::{HelpError, HelpLock, Monitor, MonitorError, SharedError, lock_all};
-use house::{House, ROLE, eventually, listen, say};
 use std::time::Duration;
 
 /// The same twice whenever no thread is between them.

@@ -1,15 +1,9 @@
 //! Maps: what they promise in words, between threads and processes; recorded histories of threads.
 
-#[path = "../../sync/tests/history/mod.rs"]
-mod history;
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-mod recorder;
-
+use crate::history::Model;
+use crate::house::{Dice, House, LONG, ROLE, eventually, listen, say};
 use chappe::map::{Datum, Event};
 use chappe::{Arena, Map, MapError, MapOptions, ObjectError, ObjectState};
-use history::Model;
-use house::{Dice, House, LONG, ROLE, eventually, listen, say};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -234,7 +228,7 @@ fn killed_writers_leave_the_map_whole() {
         let mut children: Vec<_> = (0..2).map(|_| house.actor("write")).collect();
         children.iter_mut().for_each(|c| assert_eq!(c.hear(), "ready"));
         std::thread::sleep(Duration::from_micros(dice.roll(20_000) as u64));
-        children.into_iter().for_each(house::Actor::kill);
+        children.into_iter().for_each(crate::house::Actor::kill);
         for entry in map.iter().unwrap() {
             let (_, value) = entry.unwrap();
             assert!(value.len() == 16 && value.iter().all(|b| *b == value[0]), "torn: {value:?}");
@@ -352,7 +346,7 @@ fn recorded(map: &Map<u8, u8>, histories: usize) {
             _ => Op::Remove(key),
         }
     };
-    recorder::recorded(histories, begin, choose, |op| act(map, op));
+    crate::recorder::recorded(histories, begin, choose, |op| act(map, op));
     assert!(map.is_empty());
 }
 

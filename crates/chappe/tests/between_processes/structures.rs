@@ -1,19 +1,13 @@
 //! Stacks, counters, lists, servers and named words: what they promise in words, between threads and processes; recorded histories of threads.
 
-#[path = "../../sync/tests/history/mod.rs"]
-mod history;
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-mod recorder;
-
+use crate::history::Model;
+use crate::house::{Dice, House, ROLE, eventually, say};
 use chappe::map::{List, Map, MapOptions};
 use chappe::words::Change;
 use chappe::{
     Arena, ArenaError, Counter, HelpLock, MapError, ObjectError, ObjectState, Serve, Server, Service, SharedError,
     Stack, Words, WordsError, remove_service,
 };
-use history::Model;
-use house::{Dice, House, ROLE, eventually, say};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,7 +57,7 @@ fn actor() {
             HelpLock::<[u64; 2]>::steps_named("h", [0; 2]).unwrap().with(|h| h[1] += 4).unwrap();
             List::<i64>::open("l").unwrap().insert(-3).unwrap();
             say("done");
-            house::listen();
+            crate::house::listen();
         }
         other => panic!("{other}"),
     }
@@ -277,7 +271,7 @@ fn killed_processes_leave_all_of_them_whole() {
         let mut children: Vec<_> = (0..2).map(|_| house.actor("work")).collect();
         children.iter_mut().for_each(|c| assert_eq!(c.hear(), "ready"));
         std::thread::sleep(Duration::from_micros(dice.roll(20_000) as u64));
-        children.into_iter().for_each(house::Actor::kill);
+        children.into_iter().for_each(crate::house::Actor::kill);
         let before = counter.get().unwrap();
         // All room is there: nothing that the dead had in hand is lost.
         while let Some(value) = stack.pop().unwrap() {
@@ -419,7 +413,7 @@ fn histories(stack: &Stack<u8>, counter: &Counter, list: &List<i64>, ask: &(dyn 
         All(Vec::new(), value, BTreeSet::new(), ask(0))
     };
     let two = |dice: &mut Dice, a: Op, b: Op| if dice.roll(2) == 0 { a } else { b };
-    recorder::recorded(
+    crate::recorder::recorded(
         count,
         begin,
         |d| {
@@ -428,7 +422,7 @@ fn histories(stack: &Stack<u8>, counter: &Counter, list: &List<i64>, ask: &(dyn 
         },
         act,
     );
-    recorder::recorded(
+    crate::recorder::recorded(
         count,
         begin,
         |d| {
@@ -437,7 +431,7 @@ fn histories(stack: &Stack<u8>, counter: &Counter, list: &List<i64>, ask: &(dyn 
         },
         act,
     );
-    recorder::recorded(
+    crate::recorder::recorded(
         count,
         begin,
         |d| {
@@ -446,7 +440,7 @@ fn histories(stack: &Stack<u8>, counter: &Counter, list: &List<i64>, ask: &(dyn 
         },
         act,
     );
-    recorder::recorded(count, begin, |d| Op::Ask(d.roll(9) as u64), act);
+    crate::recorder::recorded(count, begin, |d| Op::Ask(d.roll(9) as u64), act);
 }
 
 fn all_histories(name: &str, count: usize) {

@@ -1,14 +1,11 @@
 //! Owned semaphores between processes: what a kill returns, and what it does not; which processes may post; the order of service.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{Actor, Dice, House, LONG, ROLE, eventually, listen, say};
 use chappe::owned::{RobustSemaphore, ending};
 use chappe::{
     Arena, ArenaOptions, DownError, Interrupt, ObjectError, ObjectId, ObjectState, Pool, PoolError, Semaphore, UpError,
     interruptible,
 };
-use house::{Actor, Dice, House, LONG, ROLE, eventually, listen, say};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 

@@ -1,13 +1,10 @@
 //! Broadcast tubes between processes and threads: delivery, lagging subscribers, deaths, filters, and what is refused.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{Dice, House, LONG, ROLE, eventually, listen, say};
 use chappe::synth::Value;
 use chappe::tube::broadcast::{Broadcast, BroadcastOptions, Publisher, Slow, Subscribe, Subscription};
 use chappe::tube::named::{NotReceived, NotSent, TubeError};
 use chappe::{Arena, ObjectState, Select};
-use house::{Dice, House, LONG, ROLE, eventually, listen, say};
 use std::time::Duration;
 
 const TRADE: &str = "price: f64, qty: i64, sym: str[8]";

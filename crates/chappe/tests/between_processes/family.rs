@@ -1,10 +1,7 @@
 //! Objects that have no name, in memory that processes share: spots, and the arena of a family.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, LONG, ROLE, eventually, listen, say};
 use chappe::{Arena, ArenaOptions, DownError, ObjectError, ObjectId, Semaphore, UpError};
-use house::{House, LONG, ROLE, eventually, listen, say};
 
 /// What children do; nothing when it is run as a test.
 #[test]

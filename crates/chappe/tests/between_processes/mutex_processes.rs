@@ -1,11 +1,8 @@
 //! Mutexes, condition variables and semaphores between processes: what a kill and a fork leave behind.
 
-#[allow(dead_code, reason = "not every program uses all of it")]
-mod house;
-
+use crate::house::{House, LONG, ROLE, eventually, listen, say};
 use chappe::tube::named::{Tube, TubeOptions};
 use chappe::{Arena, Condvar, LockError, Mutex, MutexGuard, ObjectError, Role, Semaphore, set_role};
-use house::{House, LONG, ROLE, eventually, listen, say};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -384,7 +381,7 @@ fn units_are_neither_lost_nor_made_between_processes() {
         let mut actors: Vec<_> = (0..processes).map(|_| house.actor("move 4000")).collect();
         actors.iter_mut().for_each(|a| assert_eq!(a.hear(), "ready"));
         actors.iter_mut().for_each(|a| a.tell("go"));
-        actors.into_iter().for_each(house::Actor::ended);
+        actors.into_iter().for_each(crate::house::Actor::ended);
         assert_eq!(all.iter().map(Semaphore::value).sum::<u32>(), 3);
         assert!(all.iter().all(|one| one.waiters().is_empty()));
     }
