@@ -6,6 +6,7 @@
 //! beforehand ([`program`](crate::program)): a program that runs, and not on chappe's semaphores, would be a wrong answer.
 
 mod pipes;
+mod report;
 
 use crate::args::Run;
 use crate::ended::{FAILED, not_started};
@@ -44,7 +45,7 @@ pub fn run(a: &Run, json: bool, file_size: bool) -> Result<u8, Failure> {
     let second = pipes::library(&library).map_err(|why| Failure { status: FAILED, why })?;
     let libraries = [second.as_path(), &library];
     let wanted = environment(a, if has_semaphores(a) { &libraries } else { &libraries[..1] })?;
-    pipes::run(&a.program, wanted, json, file_size)
+    pipes::run(a, wanted, json, file_size)
 }
 
 /// What is chappe's.

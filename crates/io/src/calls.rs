@@ -44,19 +44,19 @@ unsafe extern "C" fn write(fd: c_int, from: *const u8, len: usize) -> isize {
 
 extern "C" fn close(fd: c_int) -> c_int {
     // SAFETY: the program's own descriptor.
-    ends::replace(fd, || unsafe { libc::syscall(libc::SYS_close, fd) as c_int })
+    ends::replace(fd, "close", || unsafe { libc::syscall(libc::SYS_close, fd) as c_int })
 }
 
 extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
     // SAFETY: as above.
     let call = || unsafe { libc::syscall(libc::SYS_dup2, from, to) as c_int };
-    if from == to { call() } else { ends::replace(to, call) }
+    if from == to { call() } else { ends::replace(to, "dup2", call) }
 }
 
 extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     // SAFETY: as above.
     let call = || unsafe { libc::syscall(libc::SYS_dup3, from, to, flags) as c_int };
-    if from == to { call() } else { ends::replace(to, call) }
+    if from == to { call() } else { ends::replace(to, "dup3", call) }
 }
 
 extern "C" fn fcntl(fd: c_int, what: c_int, argument: c_long) -> c_int {
@@ -69,12 +69,12 @@ extern "C" fn fcntl(fd: c_int, what: c_int, argument: c_long) -> c_int {
     };
     // SAFETY: the caller's argument.
     let call = || unsafe { libc::syscall(libc::SYS_fcntl, fd, what, argument) };
-    (if makes_no_difference { call() } else { ends::apart(Some(fd), call) }) as c_int
+    (if makes_no_difference { call() } else { ends::apart(Some(fd), "fcntl", call) }) as c_int
 }
 
 extern "C" fn ioctl(fd: c_int, what: libc::c_ulong, argument: c_long) -> c_int {
     // SAFETY: the caller's argument.
-    ends::apart(Some(fd), || unsafe { libc::syscall(libc::SYS_ioctl, fd, what, argument) }) as c_int
+    ends::apart(Some(fd), "ioctl", || unsafe { libc::syscall(libc::SYS_ioctl, fd, what, argument) }) as c_int
 }
 
 /// Calls that know nothing of lanes, and are the kernel's for all pipes from then on.
@@ -82,7 +82,7 @@ macro_rules! unlearned {
     ($($name:ident = $number:ident($($argument:ident),*);)*) => {$(
         extern "C" fn $name($($argument: c_long),*) -> c_long {
             // SAFETY: the caller's arguments, as the kernel has them.
-            ends::apart(None, || unsafe { libc::syscall(libc::$number, $($argument),*) })
+            ends::apart(None, stringify!($name), || unsafe { libc::syscall(libc::$number, $($argument),*) })
         }
     )*};
 }
@@ -104,5 +104,5 @@ extern "C" fn ppoll(asked: c_long, count: c_long, limit: *const libc::timespec, 
     let mut limit = unsafe { limit.as_ref() }.copied();
     let limit = limit.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
     // SAFETY: the caller's arguments; a mask has eight bytes.
-    ends::apart(None, || unsafe { libc::syscall(libc::SYS_ppoll, asked, count, limit, mask, 8usize) })
+    ends::apart(None, "ppoll", || unsafe { libc::syscall(libc::SYS_ppoll, asked, count, limit, mask, 8usize) })
 }

@@ -19,7 +19,7 @@
 
 use crate::{asked, gate};
 use chappe_lane::{Lane, Reader, Writer};
-use chappe_pipes::{Descriptor, Place, is_stream};
+use chappe_pipes::{Descriptor, EndRow, Place, is_stream};
 use libc::{c_int, c_long};
 use std::cell::{Cell, OnceCell};
 use std::mem::MaybeUninit;
@@ -31,6 +31,9 @@ use std::sync::atomic::{Ordering, compiler_fence};
 const BYTES: u64 = 16 << 20;
 const CALLS: u64 = 1 << 14;
 const LONGER: u64 = 4;
+/// The same of a pipe that this process has made, of which nothing has to be looked for: a lane's memory takes as long as some hundred calls.
+const OWN_BYTES: u64 = 1 << 20;
+const OWN_CALLS: u64 = 1 << 8;
 /// How much a reader brings between two looks whether its writer has begun.
 const LOOK: u64 = 64;
 /// What one system call moves at most.
@@ -38,6 +41,10 @@ const MOST: usize = 0x7fff_f000;
 
 const NUMBERS: usize = 1024;
 const ENDS: usize = 32;
+
+/// Why an end has no lane any more.
+const SECOND: &str = "another descriptor of it";
+const OTHER: &str = "its other end has left";
 
 /// Of a descriptor: nothing is known yet.
 const UNSEEN: u8 = 0;
@@ -64,11 +71,13 @@ struct End {
     role: Cell<Role>,
     /// The pipe's.
     number: Cell<u64>,
-    calls: Cell<u64>,
-    bytes: Cell<u64>,
+    /// What it has brought: for this process alone, or in the run's report.
+    row: Cell<&'static EndRow>,
     /// With how many of either a lane is tried next.
     enough: Cell<(u64, u64)>,
     is_plain: Cell<bool>,
+    /// This process has made the pipe, and hands nothing on: nobody else has it.
+    is_own: Cell<bool>,
     // Never taken away again: the memory of words that are owned stays.
     place: OnceCell<Place>,
     descriptor: OnceCell<Descriptor<'static>>,
@@ -80,10 +89,17 @@ struct State {
     ends: [End; ENDS],
     /// The thread is in one of the calls here: I4.
     is_calling: Cell<bool>,
+    /// Where the thread has its errno. Null: not asked yet.
+    errno: Cell<*mut c_int>,
 }
 
 // SAFETY: there is one thread: I3.
 unsafe impl Sync for State {}
+
+/// What an end counts in that is not used.
+static NOBODYS: EndRow = EndRow::new();
+/// And one that nobody else wants to know of.
+static OWN: [EndRow; ENDS] = [const { EndRow::new() }; ENDS];
 
 static STATE: State = State {
     numbers: [const { Cell::new(UNSEEN) }; NUMBERS],
@@ -93,16 +109,17 @@ static STATE: State = State {
             fd: Cell::new(-1),
             role: Cell::new(Role::Reads),
             number: Cell::new(0),
-            calls: Cell::new(0),
-            bytes: Cell::new(0),
+            row: Cell::new(&NOBODYS),
             enough: Cell::new((0, 0)),
             is_plain: Cell::new(false),
+            is_own: Cell::new(false),
             place: OnceCell::new(),
             descriptor: OnceCell::new(),
             owner: OnceCell::new(),
         }
     }; ENDS],
     is_calling: Cell::new(false),
+    errno: Cell::new(std::ptr::null_mut()),
 };
 
 /// A call, which is told whether it is within another one: it comes from a handler then.
@@ -133,8 +150,7 @@ pub unsafe fn read(fd: RawFd, into: *mut u8, len: usize) -> isize {
     let kernels = || unsafe { libc::syscall(libc::SYS_read, fd, into, len) as isize };
     calling(|is_within| match find(fd, Role::Reads) {
         Ok(Some(end)) => {
-            end.tick(is_within);
-            if let Some(Owner::Reader(reader)) = end.owner() {
+            if let Some(Owner::Reader(reader)) = end.owner_by_now(is_within) {
                 // SAFETY: the caller's. The kernel moves no more at once, either.
                 let into = unsafe { std::slice::from_raw_parts_mut(present(into), len.min(MOST)) };
                 return end.answer(|| reader.read(into));
@@ -156,8 +172,7 @@ pub unsafe fn write(fd: RawFd, from: *const u8, len: usize) -> isize {
     let kernels = || unsafe { libc::syscall(libc::SYS_write, fd, from, len) as isize };
     calling(|is_within| match find(fd, Role::Writes) {
         Ok(Some(end)) => {
-            end.tick(is_within);
-            if let Some(Owner::Writer(writer)) = end.owner() {
+            if let Some(Owner::Writer(writer)) = end.owner_by_now(is_within) {
                 // SAFETY: the caller's. The kernel moves no more at once, either.
                 let from = unsafe { std::slice::from_raw_parts(present(from.cast_mut()), len.min(MOST)) };
                 return end.answer(|| writer.write(from));
@@ -175,11 +190,11 @@ fn present(at: *mut u8) -> *mut u8 {
 }
 
 /// A call behind which the descriptor is no more, or another file: its pipe's lane is left before.
-pub fn replace(fd: RawFd, call: impl FnOnce() -> c_int) -> c_int {
+pub fn replace(fd: RawFd, name: &str, call: impl FnOnce() -> c_int) -> c_int {
     calling(|_| {
         let Some((number, end)) = known(fd) else { return call() };
         if end.is_some() {
-            without_signals(|| forget(fd));
+            without_signals(|| forget(fd, name));
         }
         number.set(KERNELS);
         let result = call();
@@ -188,10 +203,10 @@ pub fn replace(fd: RawFd, call: impl FnOnce() -> c_int) -> c_int {
     })
 }
 
-fn forget(fd: RawFd) {
+fn forget(fd: RawFd, by: &str) {
     let Some((number, Some(end))) = known(fd) else { return };
     // What is refused here is left to the other end's owner. I5. From here on the number is another file's, into which nothing is pushed.
-    let _ = end.leave();
+    let _ = end.leave(by);
     end.is_plain.set(true);
     // Its memory stays its own, and so it is not used again.
     end.is_used.set(end.place.get().is_some());
@@ -200,26 +215,26 @@ fn forget(fd: RawFd) {
 }
 
 /// A call that knows nothing of lanes, on this descriptor, or on any: its pipe's lane is left for good before.
-pub fn apart(fd: Option<RawFd>, call: impl FnOnce() -> c_long) -> c_long {
-    calling(|_| match fd.map_or_else(leave_all, leave) {
+pub fn apart(fd: Option<RawFd>, name: &str, call: impl FnOnce() -> c_long) -> c_long {
+    calling(|_| match fd.map_or_else(|| leave_all(name), |fd| leave(fd, name)) {
         Ok(()) => call(),
         Err(why) => refused(why) as c_long,
     })
 }
 
-fn leave(fd: RawFd) -> Result<(), c_int> {
+fn leave(fd: RawFd, by: &str) -> Result<(), c_int> {
     match known(fd) {
-        Some((_, Some(end))) => without_signals(|| end.leave()),
+        Some((_, Some(end))) => without_signals(|| end.leave(by)),
         Some((number, None)) if number.get() == KERNELS => Ok(()),
         // It may be another descriptor of a pipe that has one.
-        _ => leave_all(),
+        _ => leave_all(by),
     }
 }
 
-fn leave_all() -> Result<(), c_int> {
+fn leave_all(by: &str) -> Result<(), c_int> {
     if STATE.ends.iter().any(End::has_lane) {
         // All of them, also behind one that is refused.
-        return without_signals(|| STATE.ends.iter().map(End::leave).fold(Ok(()), Result::and));
+        return without_signals(|| STATE.ends.iter().map(|end| end.leave(by)).fold(Ok(()), Result::and));
     }
     Ok(())
 }
@@ -229,19 +244,29 @@ fn known(fd: RawFd) -> Option<(&'static Cell<u8>, Option<&'static End>)> {
     Some((number, number.get().checked_sub(FIRST).map(|at| &STATE.ends[usize::from(at)])))
 }
 
-/// The end that this descriptor is, if calls of this kind on it are not just the kernel's.
+/// The end that this descriptor is, if calls of this kind on it are not just the kernel's, or are counted.
 #[inline]
 fn find(fd: RawFd, role: Role) -> Result<Option<&'static End>, c_int> {
     Ok(match known(fd) {
-        Some((_, Some(end))) => (end.role.get() == role && !end.is_plain.get()).then_some(end),
+        Some((_, Some(end))) => (end.role.get() == role).then_some(end),
         Some((number, None)) if number.get() == KERNELS => None,
         Some((number, None)) => without_signals(|| first(fd, number))?.filter(|end| end.role.get() == role),
         // A number for which there is no place: it may be another one of a pipe that has a lane.
         None => {
-            leave_all()?;
+            leave_all(SECOND)?;
             None
         }
     })
+}
+
+/// The program has made a pipe, since it is known to be understood.
+pub fn made(both: [RawFd; 2]) {
+    for (fd, role) in both.into_iter().zip([Role::Reads, Role::Writes]) {
+        if let Ok(Some(end)) = find(fd, role) {
+            end.is_own.set(true);
+            end.enough.set((OWN_CALLS, OWN_BYTES));
+        }
+    }
 }
 
 /// The first call on a descriptor. An error: its pipe has a lane that cannot be left, and the next call is the first again.
@@ -266,9 +291,9 @@ fn first(fd: RawFd, seen: &Cell<u8>) -> Result<Option<&'static End>, c_int> {
     for end in STATE.ends.iter().filter(|end| end.is_used.get() && end.number.get() == number) {
         let is_same = role.is_none_or(|role| role == end.role.get());
         // I2. One that comes while the other end has a lane has been opened since its proof.
-        end.leave()?;
+        end.leave(SECOND)?;
         if is_same {
-            end.give_up();
+            end.give_up(SECOND);
         }
         is_second |= is_same;
     }
@@ -281,37 +306,36 @@ fn first(fd: RawFd, seen: &Cell<u8>) -> Result<Option<&'static End>, c_int> {
     end.fd.set(fd);
     end.role.set(role);
     end.number.set(number);
-    end.calls.set(0);
-    end.bytes.set(0);
+    end.row.set(asked::row(number, role == Role::Writes).unwrap_or_else(|| OWN[at].cleared()));
     end.enough.set((CALLS, BYTES));
     end.is_plain.set(false);
+    end.is_own.set(false);
     end.is_used.set(true);
     seen.set(FIRST + at as u8);
     Ok(Some(end))
 }
 
 impl End {
+    /// What owns its lane. Before that, a lane is begun, if it is time, and this call is not within another one: I4.
     #[inline]
-    fn owner(&self) -> Option<&'static Owner> {
-        // SAFETY: an end is in a static place.
-        unsafe { &*std::ptr::from_ref(self) }.owner.get().filter(|_| !self.is_plain.get())
-    }
-
-    /// Before a call, which is not within another one: a lane is begun, if it is time. I4.
-    #[inline]
-    fn tick(&self, is_within: bool) {
-        let (calls, bytes) = self.enough.get();
-        if !is_within && self.owner.get().is_none() && (self.calls.get() >= calls || self.bytes.get() >= bytes) {
-            // SAFETY: an end is in a static place.
-            let end: &'static End = unsafe { &*std::ptr::from_ref(self) };
-            without_signals(|| end.begin());
+    fn owner_by_now(&'static self, is_within: bool) -> Option<&'static Owner> {
+        if self.is_plain.get() {
+            return None;
         }
+        let owner = self.owner.get();
+        if owner.is_some() {
+            return owner;
+        }
+        let ((calls, bytes), (had_calls, had_bytes)) = (self.enough.get(), self.row.get().kernel.now());
+        if !is_within && (had_calls >= calls || had_bytes >= bytes) {
+            without_signals(|| self.begin());
+        }
+        self.owner.get().filter(|_| !self.is_plain.get())
     }
 
     /// Behind a call of the kernel's.
     fn count(&self, moved: isize) -> isize {
-        self.calls.set(self.calls.get() + 1);
-        self.bytes.set(self.bytes.get() + moved.max(0) as u64);
+        self.row.get().kernel.add(moved.max(0) as u64);
         moved
     }
 
@@ -321,10 +345,12 @@ impl End {
         let kept = errno();
         let result = call();
         if self.place.get().is_some_and(|place| place.words().is_plain()) {
+            self.row.get().why(format_args!("{OTHER}"));
             self.is_plain.set(true);
         }
         match result {
             Ok(count) => {
+                self.row.get().lane.add(count as u64);
                 set_errno(kept);
                 count as isize
             }
@@ -341,23 +367,25 @@ impl End {
         let (calls, bytes) = self.enough.get();
         if self.role.get() == Role::Reads && self.place.get().is_none() && !asked::meeting().is_begun(self.number.get())
         {
-            let (calls, bytes) = (self.calls.get() + LOOK, self.bytes.get() + BYTES / LOOK);
-            return self.enough.set((calls, bytes));
+            let (calls, bytes) = self.row.get().kernel.now();
+            self.row.get().why(format_args!("its writer has begun nothing"));
+            return self.enough.set((calls + LOOK, bytes + BYTES / LOOK));
         }
         // The program may have asked since it was tried last.
-        if !is_stream(self.fd.get()) || !gate::has_no_system_calls() {
-            return self.give_up();
+        if !is_stream(self.fd.get()) {
+            return self.give_up("it is asked for signals, or for packets");
+        }
+        if !gate::has_no_system_calls() {
+            return self.give_up("the program makes system calls of its own");
         }
         // The reader whose writer was in a call goes on from here.
         if self.place.get().is_none() {
             self.enough.set((calls * LONGER, bytes * LONGER));
-            let Some(others) = asked::run().others(self.fd.get()) else { return };
-            let is_alone = match self.role.get() {
-                Role::Reads => !others.read,
-                Role::Writes => !others.write,
+            let Some(is_alone) = self.is_alone() else {
+                return self.row.get().why(format_args!("what other processes have cannot be told"));
             };
             if !is_alone {
-                return;
+                return self.row.get().why(format_args!("another process has this end, too"));
             }
             let met = match self.role.get() {
                 Role::Reads => asked::meeting().join(self.number.get()),
@@ -366,18 +394,18 @@ impl End {
             match met {
                 Ok(Some(place)) => _ = self.place.set(place),
                 Ok(None) => return,
-                Err(_) => return self.give_up(),
+                Err(_) => return self.give_up("there is no room for its memory"),
             }
         }
         let Some(place) = self.place.get() else { return };
-        let pipe = self.descriptor.get_or_init(|| Descriptor::new(self.fd.get(), place));
+        let within = &self.row.get().within;
+        let pipe = self.descriptor.get_or_init(|| Descriptor::counted(self.fd.get(), place, within));
         let lane = Lane { words: place.words(), pipe };
         let owner = match self.role.get() {
-            // The writer has left it before.
-            Role::Reads if place.words().is_plain() => Ok(None),
+            Role::Reads if place.words().is_plain() => return self.give_up(OTHER),
             Role::Reads if !lane.catch_up() => {
                 // The writer is in write(2): at the next call.
-                return self.enough.set((self.calls.get() + 1, u64::MAX));
+                return self.enough.set((self.row.get().kernel.now().0 + 1, u64::MAX));
             }
             Role::Reads => lane.reader().map(|reader| reader.map(Owner::Reader)),
             Role::Writes if pipe.may_push() && lane.begin_late() => {
@@ -391,14 +419,27 @@ impl End {
                     asked::meeting().end(self.number.get());
                 }
                 let _ = self.owner.set(owner);
+                self.row.get().begun();
             }
             // A lane that is closed has nothing in its ring before its reader has come.
-            _ => self.give_up(),
+            _ => self.give_up("it may not be opened again, or made larger"),
         }
     }
 
+    /// Whether no other process has this end, if that can be told.
+    fn is_alone(&self) -> Option<bool> {
+        if self.is_own.get() {
+            return Some(true);
+        }
+        asked::run().others(self.fd.get()).map(|others| match self.role.get() {
+            Role::Reads => !others.read,
+            Role::Writes => !others.write,
+        })
+    }
+
     /// There is no lane, and will be none.
-    fn give_up(&self) {
+    fn give_up(&self, why: &str) {
+        self.row.get().why(format_args!("{why}"));
         if self.place.get().is_some() {
             asked::meeting().end(self.number.get());
         }
@@ -411,7 +452,7 @@ impl End {
     }
 
     /// If it has a lane, all calls are the kernel's from here on. An error: I5.
-    fn leave(&self) -> Result<(), c_int> {
+    fn leave(&self, by: &str) -> Result<(), c_int> {
         if !self.has_lane() {
             return Ok(());
         }
@@ -421,7 +462,7 @@ impl End {
             None => Ok(()),
         };
         left.map_err(|why| why.raw_os_error().unwrap_or(libc::EIO))?;
-        self.give_up();
+        self.give_up(by);
         Ok(())
     }
 }
@@ -455,12 +496,27 @@ fn without_signals<R>(act: impl FnOnce() -> R) -> R {
     result
 }
 
+#[inline]
 fn errno() -> c_int {
     // SAFETY: the thread's own.
-    unsafe { *libc::__errno_location() }
+    unsafe { *errno_place() }
 }
 
+#[inline]
 fn set_errno(to: c_int) {
     // SAFETY: as above.
-    unsafe { *libc::__errno_location() = to };
+    unsafe { *errno_place() = to };
+}
+
+/// There is one thread, so it is always the same.
+#[inline]
+fn errno_place() -> *mut c_int {
+    let at = STATE.errno.get();
+    if !at.is_null() {
+        return at;
+    }
+    // SAFETY: the C library's.
+    let at = unsafe { libc::__errno_location() };
+    STATE.errno.set(at);
+    at
 }

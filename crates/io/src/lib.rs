@@ -14,7 +14,8 @@
 //!   their code has no system call instruction, and the C library's entries could be turned. Such a program has one thread, starts no other, and
 //!   hands no descriptor on. One of which that cannot be told is left as it is.
 //! - I2 A pipe is the kernel's until it has brought much. Then, if its writer is understood and the only process that has the writing end, and
-//!   so its reader, the two begin a lane (`chappe_pipes`). Nobody else can read or write there as long as the lane is used, but for the holders
+//!   so its reader, the two begin a lane (`chappe_pipes`). Of a pipe that the process has made itself, since it was understood, nobody else has an
+//!   end: that need not be looked for. Nobody else can read or write there as long as the lane is used, but for the holders
 //!   that `chappe_pipes` does not see.
 //! - I3 Any call on a pipe with a lane that is neither read nor write leaves the lane before: close, dup2 over it, most of fcntl, poll, writev. So
 //!   does the first use of another descriptor of the same pipe. Where the lane cannot be left, the call fails, but for close and dup2.
@@ -31,6 +32,9 @@
 //! function of its own under the name of one of the C library's, which the C library's then replaces. The C library's last words before it ends a
 //! program (`free(): invalid pointer`) are written past a lane at descriptor 2. A program that makes its first pipe when it has a
 //! handler for a signal is left as it is.
+//!
+//! With `--report` each process counts in a file of the run's (`chappe_pipes::Report`): a load and a store a call, and no more system calls
+//! but where it is opened.
 //!
 //! On processors other than x86-64 all programs are left as they are.
 
@@ -66,21 +70,45 @@ mod begin {
         }
     }
 
+    /// The C library's entries are turned.
+    static IS_ARMED: AtomicBool = AtomicBool::new(false);
+
     /// Turns the C library's entries, if this is a program for it: once.
     fn arm() {
         static IS_DONE: AtomicBool = AtomicBool::new(false);
         // Relaxed: a program with several threads is none for it, whichever of them looks.
-        if asked::is_on() && !IS_DONE.swap(true, Ordering::Relaxed) && gate::imports_are_known() {
-            patch::turn(&calls::TURNED);
+        if asked::is_on() && !IS_DONE.swap(true, Ordering::Relaxed) {
+            if let Err(why) = gate::imports() {
+                asked::left_alone(format_args!("{why}"));
+            } else if let Err(why) = patch::turn(&calls::TURNED) {
+                asked::left_alone(format_args!("{why}"));
+            } else {
+                IS_ARMED.store(true, Ordering::Relaxed); // Relaxed: there is one thread.
+            }
         }
     }
 
     /// The same in the middle of the program. A handler may have interrupted one of the functions that are turned, and be the caller here, or
     /// come while they are: so only in a program that has none.
     fn arm_late() {
-        if asked::is_on() && !has_handlers() {
+        // Relaxed: as above.
+        if asked::is_on() && !IS_ARMED.load(Ordering::Relaxed) && !has_handlers() {
             arm();
         }
+    }
+
+    /// # Safety
+    /// As POSIX has it.
+    unsafe fn make(both: *mut c_int, flags: c_int) -> c_int {
+        arm_late();
+        // SAFETY: the caller's.
+        let made = unsafe { libc::syscall(libc::SYS_pipe2, both, flags) as c_int };
+        // Relaxed: as above.
+        if made == 0 && IS_ARMED.load(Ordering::Relaxed) {
+            // SAFETY: the kernel has filled it.
+            ends::made(unsafe { [*both, *both.add(1)] });
+        }
+        made
     }
 
     /// Whether the program handles a signal.
@@ -104,10 +132,9 @@ mod begin {
     /// # Safety
     /// As POSIX has it.
     #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn pipe(ends: *mut c_int) -> c_int {
-        arm_late();
+    pub unsafe extern "C" fn pipe(both: *mut c_int) -> c_int {
         // SAFETY: the caller's.
-        unsafe { libc::syscall(libc::SYS_pipe2, ends, 0) as c_int }
+        unsafe { make(both, 0) }
     }
 
     /// Linux's function, as above.
@@ -115,9 +142,8 @@ mod begin {
     /// # Safety
     /// As its manual has it.
     #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn pipe2(ends: *mut c_int, flags: c_int) -> c_int {
-        arm_late();
+    pub unsafe extern "C" fn pipe2(both: *mut c_int, flags: c_int) -> c_int {
         // SAFETY: the caller's.
-        unsafe { libc::syscall(libc::SYS_pipe2, ends, flags) as c_int }
+        unsafe { make(both, flags) }
     }
 }

@@ -105,9 +105,12 @@ impl Names {
     }
 }
 
-/// Turns all of them, or none. False: the program stays as it is.
-pub fn turn(all: &[Turned]) -> bool {
-    let Some(names) = Names::of_c_library() else { return false };
+/// Turns all of them, or none.
+///
+/// # Errors
+/// Why the program stays as it is.
+pub fn turn(all: &[Turned]) -> Result<(), &'static str> {
+    let Some(names) = Names::of_c_library() else { return Err("has another C library") };
     let mut places = [0; 32];
     for (turned, place) in all.iter().zip(&mut places) {
         // SAFETY: a name.
@@ -115,7 +118,7 @@ pub fn turn(all: &[Turned]) -> bool {
         match names.entry(turned.name) {
             Some(at) if at == used => *place = at,
             // Another library's functions, which was put before the C library, are not those that are known.
-            _ => return false,
+            _ => return Err("has functions in place of the C library's"),
         }
     }
     let places = &places[..all.len()];
@@ -127,7 +130,7 @@ pub fn turn(all: &[Turned]) -> bool {
     };
     // Also to be run meanwhile: the call that takes it back is in the same library.
     if !protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) {
-        return false;
+        return Err("may not change the C library's code");
     }
     for (turned, place) in all.iter().zip(places) {
         let bytes = JUMP.into_iter().chain((turned.to as usize).to_ne_bytes());
@@ -137,5 +140,5 @@ pub fn turn(all: &[Turned]) -> bool {
         }
     }
     protect(libc::PROT_READ | libc::PROT_EXEC);
-    true
+    Ok(())
 }

@@ -23,7 +23,7 @@ impl Stage {
         let folder = std::env::temp_dir().join(format!("chappe-io-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("room");
         let Run { since, processes, times } = Run::of_this_process().expect("a /proc of this machine's");
-        Stage { said: format!("{since}:{processes}:{times}:{}", folder.display()), folder }
+        Stage { said: format!("{since}:{processes}:{times}:0:{}", folder.display()), folder }
     }
 
     fn with(&self, program: &str, arguments: &[&str]) -> Command {
@@ -218,6 +218,13 @@ fn a_program_that_exports_nothing_is_judged_by_all_that_it_imports() {
         let Some(program) = alone(TEST, &stage, &starts) else { return };
         assert_eq!(said(&stage, &program, &["enough"], MANY), "none", "{starts:?}: it may start a program");
     }
+}
+
+#[test]
+fn a_pipe_that_a_program_has_made_itself_is_its_own_without_a_look_at_others() {
+    let stage = Stage::new("own");
+    let Some(program) = alone("a_pipe_that_a_program_has_made_itself", &stage, &["-no-pie"]) else { return };
+    assert_eq!(said(&stage, &program, &["own"], MANY), "lane", "after 300 calls, whoever else may be on the machine");
 }
 
 #[test]

@@ -38,6 +38,7 @@ impl Own {
     }
 
     /// False in a forked child: its parent owns the end.
+    #[inline]
     fn is_here(&self) -> bool {
         self.process == process::incarnation()
     }

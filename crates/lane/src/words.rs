@@ -98,6 +98,7 @@ impl Words {
     }
 
     /// Whether all calls are the kernel's, for good: the owners' [`Writer`](super::Writer) and [`Reader`](super::Reader) do no more than that.
+    #[inline]
     pub fn is_plain(&self) -> bool {
         self.stage.load(Ordering::Acquire) == PLAIN // Acquire: E3.
     }

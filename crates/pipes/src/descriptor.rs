@@ -2,6 +2,7 @@
 //! at which a thread may be cancelled.
 
 use crate::place::{Place, RING, WIDE};
+use crate::report::Count;
 use chappe_lane::Pipe;
 use std::io;
 use std::os::fd::RawFd;
@@ -14,12 +15,25 @@ const NARROW: libc::c_int = 64 << 10;
 pub struct Descriptor<'a> {
     fd: RawFd,
     place: &'a Place,
+    /// The bytes that the kernel has moved.
+    moved: &'a Count,
 }
 
 impl<'a> Descriptor<'a> {
     /// The caller keeps the descriptor open.
     pub fn new(fd: RawFd, place: &'a Place) -> Descriptor<'a> {
-        Descriptor { fd, place }
+        static UNASKED: Count = Count::new();
+        Descriptor::counted(fd, place, &UNASKED)
+    }
+
+    /// The same, and what the kernel's read(2) and write(2) bring is counted.
+    pub fn counted(fd: RawFd, place: &'a Place, moved: &'a Count) -> Descriptor<'a> {
+        Descriptor { fd, place, moved }
+    }
+
+    fn count(&self, moved: io::Result<usize>) -> io::Result<usize> {
+        self.moved.add(*moved.as_ref().unwrap_or(&0) as u64);
+        moved
     }
 
     fn control(&self, what: libc::c_int, argument: libc::c_int) -> libc::c_int {
@@ -128,12 +142,12 @@ impl Pipe for Descriptor<'_> {
 
     fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         // SAFETY: a place for as many bytes.
-        answer(unsafe { libc::syscall(libc::SYS_read, self.fd, into.as_mut_ptr(), into.len()) })
+        self.count(answer(unsafe { libc::syscall(libc::SYS_read, self.fd, into.as_mut_ptr(), into.len()) }))
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         // SAFETY: as many bytes.
-        answer(unsafe { libc::syscall(libc::SYS_write, self.fd, bytes.as_ptr(), bytes.len()) })
+        self.count(answer(unsafe { libc::syscall(libc::SYS_write, self.fd, bytes.as_ptr(), bytes.len()) }))
     }
 
     fn held(&self) -> u64 {
@@ -175,18 +189,22 @@ impl Pipe for Descriptor<'_> {
         io::Error::from_raw_os_error(libc::EINTR)
     }
 
+    #[inline]
     fn size(&self) -> u64 {
         RING as u64
     }
 
+    #[inline]
     fn atomic(&self) -> usize {
         libc::PIPE_BUF
     }
 
+    #[inline]
     fn put(&self, at: u64, bytes: &[u8]) {
         self.place.put(at, bytes);
     }
 
+    #[inline]
     fn get(&self, at: u64, into: &mut [u8]) {
         self.place.get(at, into);
     }

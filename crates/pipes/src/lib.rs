@@ -6,6 +6,7 @@
 //! | `place` | the memory of a lane: its words, and its ring |
 //! | `holders` | which other processes have an end of a pipe |
 //! | `meeting` | where the two owners find each other's memory |
+//! | `report` | what a run's programs tell of their pipes |
 //!
 //! The owners come in the middle of the stream. Each proves by `/proc` that its end is its own alone ([`Run::others`]), the writer begins
 //! a lane ([`Meeting::begin`]), and the reader joins it ([`Meeting::join`]). So no process writes uncounted bytes, waits for bytes
@@ -19,8 +20,10 @@ mod descriptor;
 mod holders;
 mod meeting;
 mod place;
+mod report;
 
 pub use descriptor::{Descriptor, is_stream};
 pub use holders::{Others, Run};
 pub use meeting::Meeting;
 pub use place::Place;
+pub use report::{Count, End, EndRow, Program, Report};

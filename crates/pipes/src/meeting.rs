@@ -106,7 +106,7 @@ impl Meeting<'_> {
     }
 }
 
-fn open(at: RawFd, path: *const u8, flags: libc::c_int) -> io::Result<OwnedFd> {
+pub(crate) fn open(at: RawFd, path: *const u8, flags: libc::c_int) -> io::Result<OwnedFd> {
     // Not the C library's function: see `holders`.
     // SAFETY: a path that ends in 0; the descriptor is new.
     unsafe {
@@ -118,7 +118,7 @@ fn open(at: RawFd, path: *const u8, flags: libc::c_int) -> io::Result<OwnedFd> {
 }
 
 /// Room for a part of a file, so that no process is killed by touching it.
-fn reserve(file: BorrowedFd, from: i64, len: i64) -> io::Result<()> {
+pub(crate) fn reserve(file: BorrowedFd, from: i64, len: i64) -> io::Result<()> {
     // SAFETY: a file, and a part of it.
     answer(unsafe { libc::fallocate(file.as_raw_fd(), 0, from, len) })
 }

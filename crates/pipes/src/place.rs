@@ -55,12 +55,14 @@ impl Place {
     }
 
     /// The lane's words.
+    #[inline]
     pub fn words(&self) -> &Words {
         // SAFETY: mapped as long as this, large enough, aligned; zeroes are words, and all others are written by lanes.
         unsafe { self.0.cast::<Words>().as_ref() }
     }
 
     /// The two pieces of the ring at which `len` bytes from this position on lie.
+    #[inline]
     fn pieces(&self, at: u64, len: usize) -> [(*mut u8, usize); 2] {
         assert!(len <= RING, "more than the ring has");
         let begin = (at % RING as u64) as usize;
@@ -70,9 +72,14 @@ impl Place {
         [(from.as_ptr(), first), (ring.as_ptr(), len - first)]
     }
 
+    #[inline]
     pub(crate) fn put(&self, at: u64, bytes: &[u8]) {
         let mut rest = bytes;
         for (to, len) in self.pieces(at, bytes.len()) {
+            // Most often there is one.
+            if len == 0 {
+                break;
+            }
             let (piece, behind) = rest.split_at(len);
             // SAFETY: the piece is within the ring; nobody reads it before the writer's swap (the lane's I3).
             unsafe { to.copy_from_nonoverlapping(piece.as_ptr(), len) };
@@ -80,9 +87,14 @@ impl Place {
         }
     }
 
+    #[inline]
     pub(crate) fn get(&self, at: u64, into: &mut [u8]) {
         let mut rest = &mut into[..];
         for (from, len) in self.pieces(at, rest.len()) {
+            // As above.
+            if len == 0 {
+                break;
+            }
             let (piece, behind) = rest.split_at_mut(len);
             // SAFETY: the piece is within the ring; what was written over meanwhile is not taken (the lane's I4).
             unsafe { from.copy_to_nonoverlapping(piece.as_mut_ptr(), len) };

@@ -15,6 +15,9 @@ pub struct Run {
     /// Experimental: pipes below the program that carry much go through memory, where both ends are programs that chappe understands
     #[arg(long)]
     pub io: bool,
+    /// At the end, tell on stderr which pipes went through memory, how many bytes each way, and why others did not
+    #[arg(long, requires = "io")]
+    pub report: bool,
     /// The program and its arguments
     #[arg(required = true, value_name = "PROGRAM", trailing_var_arg = true)]
     pub program: Vec<OsString>,
@@ -34,6 +37,7 @@ Examples:
                                             # survives a killed worker
   chappe ls posix       # semaphores of sem_open
   chappe run --io -- sh -c 'head -c 2G /dev/zero | cat | wc -c'
+  chappe run --io --report -- sh -c 'yes | head -c 1G | wc -c'
 
 What is replaced:
   sem_init, sem_destroy, sem_open, sem_close, sem_unlink, sem_wait,
@@ -78,6 +82,15 @@ With --io (experimental):
   Semaphores are the C library's, as each program that is started would
   pay for chappe's; with --owned or --barging they are chappe's, too.
   chappe stays beside the program, passes signals on, and ends as it does.
+
+With --report:
+  When the program has ended, stderr has for each pipe that carried at
+  least 1 MiB: its two programs, how many bytes went through memory and how
+  many through the kernel, and by which call, or for which reason, each end
+  is the kernel's; and which programs were left as they are, and why. With
+  --json the same, for all pipes, as one line. A program for which the
+  system ignores the library (static, set-uid) is in no report. If chappe
+  is killed there is none, and the program goes on.
 
 Which programs:
   Linked dynamically with the GNU C library, of this machine's kind, and

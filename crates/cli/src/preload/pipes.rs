@@ -2,12 +2,14 @@
 //!
 //! A run whose chappe was killed goes on, and leaves its folder to the next such run: a pipe that finds none stays the kernel's.
 
-use crate::args::Job;
+use super::report;
+use crate::args::{Job, Run};
 use crate::ended::{FAILED, as_it_did};
-use crate::said::Failure;
+use crate::said::{Failure, tell};
 use crate::time::Grace;
 use crate::under::Under;
 use anyhow::{Context, Result, ensure};
+use chappe_pipes::{Report, Run as Facts};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -34,24 +36,21 @@ pub fn library(semaphores: &Path) -> Result<PathBuf> {
     Ok(library)
 }
 
-/// Runs the program with what is to be in its environment and not, and stays beside it.
+/// Runs the program with what is to be in its environment and not, and stays beside it. What is told of its pipes stands on stderr.
 ///
 /// # Errors
 /// It was not started.
-pub fn run(
-    command: &[OsString],
-    wanted: Vec<(&str, Option<OsString>)>,
-    json: bool,
-    file_size: bool,
-) -> Result<u8, Failure> {
+pub fn run(a: &Run, wanted: Vec<(&str, Option<OsString>)>, json: bool, file_size: bool) -> Result<u8, Failure> {
     let failed = |why| Failure { status: FAILED, why };
     let folder = Folder::new().map_err(failed)?;
+    let told = a.report.then(|| Report::new(&folder.0).context("cannot make room for the report")).transpose();
+    let told = told.map_err(failed)?;
     // What is not to be there is empty, which for these options is the same.
     let mut environment: Vec<(&str, OsString)> =
         wanted.into_iter().map(|(variable, value)| (variable, value.unwrap_or_default())).collect();
-    environment.push((VARIABLE, folder.said().map_err(failed)?));
+    environment.push((VARIABLE, folder.said(a.report)));
     let under = Under {
-        command,
+        command: &a.program,
         environment,
         lease: None,
         object: "",
@@ -63,29 +62,34 @@ pub fn run(
     };
     let ran = under.run()?;
     drop(folder);
+    if let Some(told) = told {
+        if json { tell(report::json(told)) } else { tell(report::text(told)) }
+    }
     Ok(as_it_did(ran.ended, None))
 }
 
 /// A run's folder, removed behind it.
-struct Folder(PathBuf);
+struct Folder(PathBuf, Facts);
 
 impl Folder {
     fn new() -> Result<Folder> {
         let directory = chappe::directory()?;
-        sweep(&directory);
-        let path = directory.join(format!("{BEGINS}{}-{}-{}", std::process::id(), began("self")?, namespace("pid")));
+        let facts = Facts::of_this_process().context("cannot read /proc")?;
+        sweep(&directory, facts.processes);
+        let path = directory.join(format!("{BEGINS}{}-{}-{}", std::process::id(), facts.since, facts.processes));
         let made = fs::DirBuilder::new().mode(0o700).recursive(true).create(&directory);
         // New, and so this user's: the folder's owner has what the pipes bring.
         made.and_then(|()| fs::DirBuilder::new().mode(0o700).create(&path))
             .with_context(|| format!("cannot make the folder of this run's pipes, {}", path.display()))?;
-        Ok(Folder(path))
+        Ok(Folder(path, facts))
     }
 
-    /// For the library: when the run began, its namespaces, and the folder.
-    fn said(&self) -> Result<OsString> {
-        let mut said: OsString = format!("{}:{}:{}:", began("self")?, namespace("pid"), namespace("time")).into();
+    /// For the library: when the run began, its namespaces, whether there is a report, and the folder.
+    fn said(&self, has_report: bool) -> OsString {
+        let Facts { since, processes, times } = self.1;
+        let mut said: OsString = format!("{since}:{processes}:{times}:{}:", u8::from(has_report)).into();
         said.push(&self.0);
-        Ok(said)
+        said
     }
 }
 
@@ -94,13 +98,6 @@ impl Drop for Folder {
         // What is not removed now is by the next such run.
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-/// The number of one of this process' namespaces; 0 where the kernel has none of that kind.
-fn namespace(kind: &str) -> String {
-    let name = fs::read_link(format!("/proc/self/ns/{kind}")).unwrap_or_default();
-    let number: String = name.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-    if number.is_empty() { "0".to_owned() } else { number }
 }
 
 /// When a process began, in ticks since the machine did.
@@ -112,13 +109,12 @@ fn began(pid: &str) -> Result<u64> {
 }
 
 /// Removes the folders of runs whose chappe is there no more, as far as this namespace of processes can tell.
-fn sweep(directory: &Path) {
-    let here = namespace("pid");
+fn sweep(directory: &Path, here: u64) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let of = name.to_str().and_then(|name| name.strip_prefix(BEGINS)?.rsplit_once('-'));
         if let Some((process, processes)) = of
-            && processes == here
+            && processes.parse() == Ok(here)
             && let Some((pid, since)) = process.split_once('-')
             && began(pid).map_or(true, |began| began.to_string() != since)
         {

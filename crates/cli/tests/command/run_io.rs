@@ -32,8 +32,40 @@ fn the_folder_of_a_run_whose_chappe_was_killed_goes_with_the_next_run() {
     let ran = with_lanes(&place, &["--io"], "kill -KILL $PPID");
     assert_eq!((ran.signal, folders(&place)), (Some(9), 1), "{ran:?}");
     assert!(!place.ok(&["doctor"]).contains("is not chappe's"));
-    assert_eq!(with_lanes(&place, &["--io"], "echo $CHAPPE_RUN_IO | cut -d : -f 4 | grep -c /.io-").out, "1\n");
+    assert_eq!(with_lanes(&place, &["--io"], "echo $CHAPPE_RUN_IO | cut -d : -f 5 | grep -c /.io-").out, "1\n");
     assert_eq!(folders(&place), 0);
+}
+
+#[test]
+fn a_report_counts_every_byte_of_each_pipe_and_says_who_was_left_alone() {
+    const BYTES: u64 = 50 << 20;
+    let place = Place::new();
+    let script = format!("head -c {BYTES} /dev/zero | cat | wc -c; exit 7");
+    let ran = with_lanes(&place, &["--json", "--io", "--report"], &script);
+    assert_eq!((ran.status, ran.out.trim()), (Some(7), BYTES.to_string().as_str()), "{ran:?}");
+    let told: serde_json::Value = serde_json::from_str(&ran.err).expect("one line of JSON");
+    let alone = told["left_alone"].as_array().expect("a list");
+    if cfg!(all(target_arch = "x86_64", target_env = "gnu")) {
+        assert!(alone.iter().any(|program| program["name"] == "sh" && program["why"] != ""), "{told}");
+        let pipes = told["pipes"].as_array().expect("a list");
+        let ends = |which: &str| -> Vec<(String, u64)> {
+            let all = pipes.iter().flat_map(|pipe| pipe[which].as_array().expect("a list"));
+            let bytes = |end: &serde_json::Value, way: &str| end[way]["bytes"].as_u64().expect("a number");
+            let of = |end: &serde_json::Value| bytes(end, "by_memory") + bytes(end, "by_kernel");
+            let all = all.map(|end| (end["name"].as_str().expect("text").to_owned(), of(end)));
+            // What `wc` says goes into a pipe, too.
+            let mut all: Vec<_> = all.filter(|(_, bytes)| *bytes > 100).collect();
+            all.sort();
+            all
+        };
+        let each = |names: [&str; 2]| names.map(|name| (name.to_owned(), BYTES));
+        assert_eq!(ends("writers"), each(["cat", "head"]), "{told}");
+        assert_eq!(ends("readers"), each(["cat", "wc"]), "{told}");
+    }
+    let ran = with_lanes(&place, &["--io", "--report"], "echo 1 | cat");
+    assert!(ran.out == "1\n" && ran.err.starts_with("pipes of this run:\n"), "{ran:?}");
+    let ran = with_lanes(&place, &["--report"], "true");
+    assert!(ran.status == Some(125) && ran.err.contains("--io"), "a report is of pipes: {ran:?}");
 }
 
 #[test]
