@@ -73,6 +73,12 @@ fn main() -> ExitCode {
     if let Some(status) = first::stay() {
         return status;
     }
+    // It is started beside a command that waits for it: to read a command line takes as long as all else that it does then.
+    #[cfg(feature = "remote")]
+    if std::env::args_os().skip(1).eq(remote::keeper::KEEP) {
+        remote::stay::keep();
+        return ExitCode::SUCCESS;
+    }
     // A file size limit is to be an error like any other.
     let file_size = signals::ignore(libc::SIGXFSZ);
     let cli = match Cli::read() {
@@ -249,11 +255,6 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         }
         Command::Man { directory: Some(to) } => man::write_all(&to)
             .map_err(|e| failed(anyhow::anyhow!("cannot write manual pages into {}: {e}", to.display()))),
-        #[cfg(feature = "remote")]
-        Command::Keep(args::Keep { line: Some(line), told: Some(told), .. }) => {
-            remote::stay::keep(line, told);
-            Ok(())
-        }
         Command::Keep(k) => {
             keep::keep(&k.pids, k.object.as_deref());
             Ok(())

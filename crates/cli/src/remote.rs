@@ -8,7 +8,7 @@ mod acquire;
 mod health;
 mod held;
 mod hold;
-mod keeper;
+pub mod keeper;
 mod line;
 mod place;
 mod pools;

@@ -3,7 +3,7 @@
 use super::held::Held;
 use super::hold::{Guard, Hold, Loss};
 use super::line::{Crew, MARK};
-use super::wait::{Got, Wait, wait};
+use super::wait::{Got, Starting, Wait, wait};
 use super::{Place, pools};
 use crate::acquire::{device, filled_in};
 use crate::args::{Acquire, OnLoss};
@@ -40,7 +40,7 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
         place.options.connect_timeout = patience;
     }
 
-    let began = Instant::now();
+    let (began, starting) = (Instant::now(), Starting::of(&place, a.on_loss));
     let etcd = place.connect_within(a.timeout).map_err(|e| failed(e.into()))?;
     if !a.nested {
         refuse_itself(&etcd, &place).map_err(failed)?;
@@ -54,7 +54,7 @@ pub fn run(a: &Acquire, on: Option<&str>, json: bool, file_size: bool) -> Result
     let until = Until::of(a.timeout, a.nonblock);
     let (on_loss, label) = (a.on_loss, label(&a.command));
     let how = Wait { want: &want, ttl, began, until, on_loss, label, json };
-    let Got { grant, object, held, session, keeper, line: (read, write) } = wait(&place, &etcd, &how)?;
+    let Got { grant, object, held, session, keeper, line: (read, write) } = wait(&place, &etcd, starting, &how)?;
     let size = object.permits();
     // The attempt may have another name by now: the keeper looks for this one.
     let mark = keeper.mark();

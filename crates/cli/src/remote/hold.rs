@@ -16,7 +16,7 @@ use crate::job::Job;
 use crate::signals::{self, Set};
 use crate::supervise::Beside;
 use chappe::remote::engine::{Change, Engine, EngineError, LeaseId, News, Op, Reply, Revision, Txn, Watch};
-use chappe::remote::etcd::{Etcd, Session, now};
+use chappe::remote::etcd::{Etcd, SHORT, Session, now};
 use chappe::remote::grant::End;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -195,6 +195,7 @@ impl Beside for Guard<'_> {
 /// Watches the keys of what is held, on a thread of its own, which ends with the process.
 fn watch(etcd: Etcd, held: Held, seen: Arc<Mutex<Option<Loss>>>) {
     let body = move || {
+        std::thread::sleep(SHORT);
         let mut from = held.token + 1;
         while let Some(next) = undisturbed(&etcd, &held, from) {
             from = next;

@@ -1,5 +1,5 @@
-//! The process that looks after a remote permit when chappe cannot: `chappe keep --line N --told M`, which `chappe acquire` starts while the engine
-//! makes the lease, and tells of that before it asks for anything under it.
+//! The process that looks after a remote permit when chappe cannot: `chappe keep --remote`, which `chappe acquire` starts while it
+//! connects, and tells of the lease before it asks for anything under it.
 //!
 //! ```text
 //!   chappe ---- pipe: holder, permits, deadline ----> keeper          the pipe ends: chappe is gone
@@ -8,8 +8,8 @@
 //!
 //! | what happens | what the keeper does |
 //! |---|---|
-//! | chappe is killed before it has a lease, or tells of it | ends: nothing is held |
-//! | chappe is killed while it waits | ends the lease: the place in the queue is gone at once |
+//! | chappe is killed before it tells of a lease | ends: nothing is held |
+//! | chappe is killed while it waits | ends the lease, if that has to come yet as soon as it has: the place in the queue is gone at once |
 //! | chappe is killed, its job goes on | renews the lease in its place until the line ends, and gives the permit back; has a keeper of its own |
 //! | both are killed | gives the permit back at once |
 //! | chappe is stopped, or cut off from the engine | TERM and KILL of the job before the engine can give the permit away |
@@ -25,8 +25,6 @@
 use super::held::Held;
 use super::line;
 use crate::args::OnLoss;
-use crate::job::inheritable;
-use crate::signals;
 use chappe::remote::engine::LeaseId;
 use chappe::remote::etcd::Options;
 use chappe::remote::keys;
@@ -36,8 +34,11 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
+
+/// The command that a keeper is, of no other words. What it is about comes on stdin; on stdout and stderr it reads what is new, and the line.
+pub const KEEP: [&str; 2] = ["keep", "--remote"];
 
 /// What a keeper is told first.
 #[derive(Clone, Serialize, Deserialize)]
@@ -109,20 +110,10 @@ impl Keeper {
         let (read, write) = line::open()?;
         // SAFETY: a plain call on an open descriptor. A keeper that is stopped must not stop chappe.
         unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
-        let (line, told) = (self.line.as_raw_fd(), read.as_raw_fd());
         let mut command = Command::new("/proc/self/exe");
-        command.arg0("chappe").args(["keep", "--line", &line.to_string(), "--told", &told.to_string()]);
-        // Nothing of what marks a local permit's job.
-        command.current_dir("/").env_clear().stdin(first).stdout(Stdio::null()).stderr(Stdio::null());
-        // SAFETY: between fork and exec only system calls are made: no memory is allocated, no lock taken.
-        unsafe {
-            command.pre_exec(move || {
-                libc::setsid();
-                signals::Set::of(&[]).set();
-                inheritable(line)?;
-                inheritable(told)
-            });
-        }
+        command.arg0("chappe").args(KEEP);
+        // Nothing of what marks a local permit's job. Nothing is done between fork and exec, so that the system need not copy this process's page tables.
+        command.current_dir("/").env_clear().stdin(first).stdout(read).stderr(self.line.try_clone()?);
         self.child = Some((command.spawn()?, File::from(write)));
         Ok(())
     }

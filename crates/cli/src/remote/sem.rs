@@ -2,7 +2,7 @@
 
 use super::Place;
 use super::pools::{make, newer, other, see, unknown};
-use super::wait::{Wait, attempt, leave, wait};
+use super::wait::{Starting, Wait, attempt, leave, wait};
 use crate::args::OnLoss;
 use crate::ended::FAILED;
 use crate::look::ms;
@@ -95,7 +95,7 @@ pub fn down(
     let how = Wait { want: &want, ttl, began, until, on_loss: OnLoss::Warn, label, json };
     // What runs no job fails as other commands do.
     let own = |failure: Failure| if failure.status == FAILED { failed(failure.why) } else { failure };
-    let got = wait(place, etcd, &how).map_err(own)?;
+    let got = wait(place, etcd, Starting::of(place, OnLoss::Warn), &how).map_err(own)?;
     let waited = began.elapsed();
     leave(got.session, Some(got.keeper));
     // What has become of it since is none of this one's business.

@@ -1,21 +1,24 @@
-//! What the keeper does, as the process that it is: `chappe keep --line N --told M`.
+//! What the keeper does, as the process that it is: `chappe keep --remote`.
 
 use super::hold::Hold;
 use super::keeper::{Begin, Keeper, Now, is_stopped};
 use super::line::{Crew, wait_until};
 use crate::args::OnLoss;
 use chappe::remote::drive;
-use chappe::remote::engine::{Engine, LeaseId};
+use chappe::remote::engine::LeaseId;
 use chappe::remote::etcd::{Etcd, now};
 use chappe::remote::keys::Space;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// How long a killed job may take to end, before it is killed again.
 const AGAIN: Duration = Duration::from_millis(500);
+
+/// How long a lease may be on its way that a process asked for before it was killed.
+const COMES: Duration = Duration::from_secs(10);
 
 /// What chappe tells.
 struct Told {
@@ -39,38 +42,40 @@ impl Told {
     }
 }
 
-/// `chappe keep --line N --told M`.
-pub fn keep(line: RawFd, told: RawFd) {
-    // SAFETY: chappe started this process with both, for it alone.
-    let (line, pipe) = unsafe { (OwnedFd::from_raw_fd(line), File::from_raw_fd(told)) };
-    close_all_but(line.as_raw_fd(), pipe.as_raw_fd());
+/// `chappe keep --remote`.
+pub fn keep() {
+    // SAFETY: plain system calls. What the terminal sends to chappe's group is not for it, nor is what chappe has inherited, such as the line of a job in
+    // which it runs itself.
+    unsafe {
+        libc::setsid();
+        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0);
+    }
     let mut first = String::new();
     let _ = std::io::stdin().read_to_string(&mut first);
+    let (Ok(pipe), Ok(line)) = (moved(libc::STDOUT_FILENO), moved(libc::STDERR_FILENO)) else { return };
     let parts = first.split_once('\n');
     let read =
         parts.and_then(|(begin, state)| Some((serde_json::from_str(begin).ok()?, serde_json::from_str(state).ok()?)));
     let Some((begin, state)): Option<(Begin, Now)> = read else { return };
     let chappe = std::os::unix::process::parent_id() as i32;
     let mut crew = Crew::new(line, String::new(), chappe);
-    let state = beside(chappe, &begin, state, Told { pipe, part: vec![] }, &mut crew);
+    let state = beside(chappe, &begin, state, Told { pipe: pipe.into(), part: vec![] }, &mut crew);
     if !state.done {
         take_over(begin, state, &crew);
     }
 }
 
-/// Closes what chappe has inherited, such as the line of a job in which it runs itself; hands on neither of these two.
-fn close_all_but(a: RawFd, b: RawFd) {
-    let (first, second) = (a.min(b).unsigned_abs(), a.max(b).unsigned_abs());
-    for (from, to) in [(3, first - 1), (first + 1, second - 1), (second + 1, libc::c_uint::MAX)] {
-        if from <= to {
-            // SAFETY: nobody here has a descriptor beyond the standard ones and these two.
-            unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
-        }
+/// What is open there; nothing is from then on.
+fn moved(fd: RawFd) -> io::Result<OwnedFd> {
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    // SAFETY: a plain call on an open descriptor.
+    let to = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
+    // SAFETY: the same.
+    if to < 0 || unsafe { libc::dup2(nothing.as_raw_fd(), fd) } < 0 {
+        return Err(io::Error::last_os_error());
     }
-    for fd in [a, b] {
-        // SAFETY: a plain call on an open descriptor.
-        unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
-    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(to) })
 }
 
 /// Beside chappe, until that is gone; answers what it told last.
@@ -135,9 +140,12 @@ fn take_over(begin: Begin, state: Now, crew: &Crew) {
     if let (Some(held), Ok(space), false) = (&state.held, Space::new(&begin.options.namespace), is_lost) {
         let _ = drive::release(&etcd, &mut held.release(space), || true);
     }
-    // What is not answered is repeated for as long as there is something to end.
-    while etcd.revoke(lease).is_err() && !life.is_over(now()) {
+    // What is not answered is repeated for as long as there is something to end; and so is that of a lease which chappe had asked for when it was killed,
+    // and which may come yet, with a place in line under it.
+    let (mut may_come, since) = (state.held.is_none(), now());
+    while !etcd.ends(lease).is_ok_and(|was_there| was_there || !may_come) && !life.is_over(now()) {
         std::thread::sleep(Duration::from_millis(100));
+        may_come &= now() < since + COMES;
     }
     own.into_iter().for_each(Keeper::end);
 }

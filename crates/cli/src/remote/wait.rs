@@ -24,6 +24,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How to wait.
@@ -121,9 +122,11 @@ pub struct Got {
 
 /// Waits for the grant. A lease that ends meanwhile is made anew: the place in the queue is then another.
 ///
+/// The first lease is asked for together with what is asked under it: only a release is behind the answer to that.
+///
 /// # Errors
 /// With the status that says which kind of failure it is.
-pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> {
+pub fn wait(place: &Place, etcd: &Etcd, starting: Starting, how: &Wait<'_>) -> Result<Got, Failure> {
     let failed = |why| Failure { status: FAILED, why };
     let (want, began, nonblock) = (how.want, how.began, matches!(how.until, Until::Now));
     let until = match how.until {
@@ -135,39 +138,45 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
     let shown = Arc::new(Mutex::new(format!("chappe: waiting for {}", place.called)));
     let text = Arc::clone(&shown);
     let _line = Line::show(how.json, move || text.lock().unwrap_or_else(PoisonError::into_inner).clone());
-    let (mut was_in_line, mut ready) = (false, None);
+    // Whether to ask again for a lease that did not come.
+    let no_lease = |e: EngineError, was_in_line: bool| match e {
+        EngineError::Unknown(why) if !nonblock && until.is_some_and(|until| Instant::now() >= until) => {
+            Err(Failure { status: TIMED_OUT, why: anyhow!("the engine gives no lease: {why}") })
+        }
+        EngineError::Unknown(why) if was_in_line || began.elapsed() < place.options.connect_timeout => {
+            *shown.lock().unwrap_or_else(PoisonError::into_inner) = format!("chappe: the engine gives no lease: {why}");
+            Ok(())
+        }
+        EngineError::Unknown(why) => {
+            Err(failed(anyhow!("the engine gives no lease, its members may have no quorum: {why}")))
+        }
+        e => Err(failed(anyhow!("the engine gives no lease: {e}"))),
+    };
+    let (mut was_in_line, mut starting) = (false, Some(starting));
     loop {
         // One that had a place in line waits for the engine, too.
         let contact = if was_in_line { None } else { began.checked_add(place.options.connect_timeout) };
         let within = drive::answers_until(until.into_iter().chain(contact).min());
-        // A look and a start need no lease: all three take as long as one.
-        let (looks, spare) = (|| etcd.txn_within(&grant::look(&place.space(), &want.pools), within), ready.take());
-        let (session, look, started) = std::thread::scope(|scope| {
-            let looks = scope.spawn(looks);
-            let starts = scope.spawn(|| spare.map_or_else(|| Started::new(place, how.on_loss), Ok));
-            (etcd.session_within(how.ttl, within), looks.join(), starts.join())
-        });
-        let started = joined(started).map_err(failed)?;
-        let session = match session {
-            Ok(session) => session,
-            Err(EngineError::Unknown(why)) if !nonblock && until.is_some_and(|until| Instant::now() >= until) => {
-                return Err(Failure { status: TIMED_OUT, why: anyhow!("the engine gives no lease: {why}") });
+        let (mut session, look, started) = match starting.take() {
+            Some(starting) => {
+                let session = etcd.session_ahead(how.ttl, within);
+                // While the keeper starts.
+                let look = etcd.glance(&grant::look(&place.space(), &want.pools), within);
+                (session, Some(look), starting.started())
             }
-            Err(EngineError::Unknown(why)) if was_in_line || began.elapsed() < place.options.connect_timeout => {
-                *shown.lock().unwrap_or_else(PoisonError::into_inner) =
-                    format!("chappe: the engine gives no lease: {why}");
-                ready = Some(started);
-                continue;
-            }
-            Err(EngineError::Unknown(why)) => {
-                return Err(failed(anyhow!("the engine gives no lease, its members may have no quorum: {why}")));
-            }
-            Err(e) => return Err(failed(anyhow!("the engine gives no lease: {e}"))),
+            // An engine that was lost: a keeper is started for a lease that is there.
+            None => match etcd.session_within(how.ttl, within) {
+                Ok(session) => (session, None, Started::new(place, how.on_loss).context(NO_KEEPER)),
+                Err(e) => {
+                    no_lease(e, was_in_line)?;
+                    continue;
+                }
+            },
         };
-        let Started { keeper, line } = started.looks_after(&session).map_err(failed)?;
+        let Started { keeper, line } = started.and_then(|started| started.looks_after(&session)).map_err(failed)?;
         let by = attempt(session.lease(), 1, &how.label);
-        let mut machine = Machine::new(place.space(), by, want.clone());
-        if let Ok(look @ Ok(_)) = &look {
+        let mut machine = Machine::new(place.space(), by, want.clone()).glancing();
+        if let Some(look @ Ok(_)) = &look {
             machine.answered(look);
         }
         let around = Around {
@@ -207,6 +216,11 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
                 return Ok(Got { grant, object, held, session, keeper, line });
             }
             Ok(Outcome::Lost) | Err(DriveError::Over) => {
+                if let Err(e) = session.came() {
+                    // Its keeper ends it, should it come yet.
+                    no_lease(e, was_in_line)?;
+                    continue;
+                }
                 // It gave what it had to those that wait; this one begins anew at the end.
                 give_up(session, keeper);
                 continue;
@@ -257,6 +271,8 @@ pub fn wait(place: &Place, etcd: &Etcd, how: &Wait<'_>) -> Result<Got, Failure> 
                 return Err(Failure { status: TIMED_OUT, why: anyhow!("timed out waiting for {wanted}: {e}") });
             }
         };
+        // The keeper would wait for one that is still to come.
+        let _ = session.came();
         leave(session, Some(keeper));
         return Err(Failure { status: why.0, why: anyhow!(why.1) });
     }
@@ -294,9 +310,20 @@ impl Started {
     }
 }
 
-/// What a thread came to that starts a keeper.
-fn joined(started: std::thread::Result<io::Result<Started>>) -> anyhow::Result<Started> {
-    started.map_err(|_| anyhow!("its thread has panicked")).and_then(|started| Ok(started?)).context(NO_KEEPER)
+/// A keeper that is started on a thread of its own: that takes as long as it takes to connect.
+pub struct Starting(JoinHandle<io::Result<Started>>);
+
+impl Starting {
+    /// Begins to start one.
+    pub fn of(place: &Place, on_loss: OnLoss) -> Starting {
+        let place = place.clone();
+        Starting(std::thread::spawn(move || Started::new(&place, on_loss)))
+    }
+
+    fn started(self) -> anyhow::Result<Started> {
+        let ended = self.0.join().map_err(|_| anyhow!("its thread has panicked"));
+        ended.and_then(|started| Ok(started?)).context(NO_KEEPER)
+    }
 }
 
 /// A keeper of a lease under which nothing is held that has a job.
@@ -326,12 +353,9 @@ pub fn keep(place: &Place, etcd: &Etcd, label: &str) -> Result<(Session, Attempt
     let failed = |why| Failure { status: 1, why };
     let ttl = place.ttl.unwrap_or(life::USUAL);
     life::check(ttl).map_err(|e| failed(anyhow!(e)))?;
-    let (session, started) = std::thread::scope(|scope| {
-        let starts = scope.spawn(|| Started::new(place, OnLoss::Warn));
-        (etcd.session(ttl), starts.join())
-    });
-    let started = joined(started).map_err(failed)?;
-    let session = session.map_err(|e| failed(anyhow!("the engine gives no lease: {e}")))?;
+    let starting = Starting::of(place, OnLoss::Warn);
+    let session = etcd.session(ttl).map_err(|e| failed(anyhow!("the engine gives no lease: {e}")))?;
+    let started = starting.started().map_err(failed)?;
     let Started { keeper, line } = started.looks_after(&session).map_err(failed)?;
     let by = attempt(session.lease(), 1, label);
     Ok((session, by, Kept { keeper, _line: line }))

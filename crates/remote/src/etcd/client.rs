@@ -7,7 +7,7 @@ use prost::Message;
 use std::cell::{Cell, RefCell};
 use std::error::Error;
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::tokio_stream::{self, StreamExt, wrappers::ReceiverStream};
@@ -99,6 +99,41 @@ pub struct Client {
     at: Cell<usize>,
     user: Option<(String, String)>,
     token: RefCell<Option<AsciiMetadataValue>>,
+    /// How many leases are asked for that are used already.
+    coming: watch::Sender<u32>,
+}
+
+/// A lease that is asked for, until this is dropped.
+pub struct Coming(watch::Sender<u32>);
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        self.0.send_modify(|coming| *coming -= 1);
+    }
+}
+
+/// Asks for something under a lease. The engine may do that before it makes a lease that was asked for ahead of it, finds none, and does nothing: then it is asked
+/// again behind that, once.
+async fn behind_leases<A, F>(
+    coming: &watch::Sender<u32>,
+    until: Option<Instant>,
+    ask: impl Fn() -> F,
+) -> Result<A, EngineError>
+where
+    F: Future<Output = Result<A, EngineError>>,
+{
+    let ahead = *coming.borrow() > 0;
+    let answer = ask().await;
+    if !ahead || !matches!(answer, Err(EngineError::LeaseGone)) {
+        return answer;
+    }
+    let mut coming = coming.subscribe();
+    let came = coming.wait_for(|coming| *coming == 0);
+    let came = match until {
+        Some(until) => tokio::time::timeout_at(until.into(), came).await.is_ok(),
+        None => came.await.is_ok(),
+    };
+    if came { ask().await } else { Err(EngineError::Unknown("the engine has not made the lease in time".into())) }
 }
 
 impl Client {
@@ -134,7 +169,36 @@ impl Client {
         let ends = options.endpoints.iter().map(end).collect::<Result<Vec<End>, String>>()?;
         // Clients begin at different endpoints.
         let at = Cell::new(chappe_plat::process::pid() as usize % ends.len().max(1));
-        Ok(Client { ends, at, user: options.user.clone(), token: RefCell::new(None) })
+        Ok(Client { ends, at, user: options.user.clone(), token: RefCell::new(None), coming: watch::Sender::new(0) })
+    }
+
+    /// A lease is asked for that is used before the answer has come.
+    pub fn comes(&self) -> Coming {
+        self.coming.send_modify(|coming| *coming += 1);
+        Coming(self.coming.clone())
+    }
+
+    /// A call under a lease that may not be there yet.
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    pub async fn call_under_lease<Q, A>(
+        &self,
+        path: &'static str,
+        message: Q,
+        patience: Patience,
+        repeats: bool,
+    ) -> Result<A, EngineError>
+    where
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
+    {
+        let until = Instant::now().checked_add(patience.most);
+        behind_leases(&self.coming, until, || {
+            let most = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            self.call(path, message.clone(), Patience { most, ..patience }, repeats)
+        })
+        .await
     }
 
     /// How many endpoints there are.
@@ -435,5 +499,30 @@ pub fn explained(text: &str) -> String {
     match KNOWN.iter().find(|(sign, _)| text.contains(sign)) {
         Some((_, advice)) => format!("{advice} ({text})"),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    #[test]
+    fn a_request_that_overtook_its_lease_is_made_once_more_behind_it() {
+        let asked_with = |leases: u32, answers: [bool; 2]| {
+            let (coming, asked) = (watch::Sender::new(leases), Rc::new(Cell::new(0)));
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let answer = runtime.block_on(behind_leases(&coming, None, || {
+                // The lease comes while it is asked for the first time.
+                coming.send_replace(0);
+                let at = asked.replace(asked.get() + 1);
+                async move { if answers[at] { Ok(()) } else { Err(EngineError::LeaseGone) } }
+            }));
+            (asked.get(), answer)
+        };
+        assert_eq!(asked_with(1, [false, true]), (2, Ok(())));
+        assert_eq!(asked_with(1, [false, false]), (2, Err(EngineError::LeaseGone)), "it has ended");
+        assert_eq!(asked_with(1, [true, true]), (1, Ok(())));
+        assert_eq!(asked_with(0, [false, true]), (1, Err(EngineError::LeaseGone)), "none was asked for");
     }
 }

@@ -154,6 +154,9 @@ pub struct TxnResponse {
 pub struct LeaseGrantRequest {
     #[prost(int64, tag = "1")]
     pub ttl: i64,
+    /// 0: the engine chooses.
+    #[prost(int64, tag = "2")]
+    pub id: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]

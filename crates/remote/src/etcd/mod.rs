@@ -18,17 +18,19 @@ pub use crate::pulse::now;
 use crate::pulse::{Hold, Pulse};
 use client::{Client, PATIENCE, PAUSE, Patience};
 use messages as m;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 type Job = Box<dyn FnOnce(Rc<Client>) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
 /// What is held for less is not watched: a watch costs the engine more than the pair of requests. One that begins later is told within 0.1 s of what it missed.
-const SHORT: Duration = Duration::from_millis(20);
+pub const SHORT: Duration = Duration::from_millis(20);
 
 /// Of the thread: what TLS and HTTP need in a build without optimisation.
 const STACK: usize = 2 << 20;
@@ -144,6 +146,22 @@ impl Etcd {
         Ok(Duration::from_secs(u64::try_from(answer.ttl).unwrap_or_default()))
     }
 
+    /// Ends a lease; answers whether it was there.
+    ///
+    /// # Errors
+    /// As [`EngineError`] has it.
+    pub fn ends(&self, lease: LeaseId) -> Result<bool, EngineError> {
+        let message = m::LeaseRequest { id: lease.0 };
+        let done = self.does(move |client| async move {
+            client.call_under_lease::<_, m::Nothing>(REVOKE, message, Patience::USUAL, true).await
+        });
+        match done.unwrap_or_else(|| Err(gone())) {
+            Ok(_) => Ok(true),
+            Err(EngineError::LeaseGone) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     /// The thread, without a connection.
     fn start(options: &Options) -> Result<Etcd, RemoteError> {
         let (jobs, mut todo) = mpsc::unbounded_channel::<Job>();
@@ -214,11 +232,64 @@ impl Etcd {
         Ok(self.renewing(lease, Life::new(sent, ttl)))
     }
 
+    /// The same, which waits for nothing: what is asked under the lease goes along with it, and not behind the answer. Another program, or another
+    /// connection, may be told of the lease before it is there: [`Session::came`].
+    pub fn session_ahead(&self, ttl: Duration, most: Duration) -> Session {
+        let (sent, ttl, lease) = (now(), Duration::from_secs(ttl.as_secs_f64().ceil() as u64), unused());
+        // The engine gives it no less time than that.
+        let pulse = Arc::new(Pulse::new(Life::new(sent, ttl)));
+        let (known, (tell, came)) = (Arc::downgrade(&pulse), channel());
+        self.begins(move |client| {
+            let coming = client.comes();
+            async move {
+                let granted = grant(&client, lease, ttl, most).await;
+                if let Some(pulse) = known.upgrade() {
+                    match &granted {
+                        Ok((_, ttl)) => pulse.renewed(sent, *ttl),
+                        Err(_) => pulse.ended(),
+                    }
+                }
+                drop(coming);
+                let goes_on = granted.is_ok();
+                let _ = tell.send(granted.map(drop));
+                if goes_on {
+                    renew(&client, lease, &known).await;
+                }
+            }
+        });
+        Session { engine: self.clone(), lease, pulse, came: Mutex::new(Some(came)) }
+    }
+
     /// Renews a lease that is there.
     pub fn renewing(&self, lease: LeaseId, life: Life) -> Session {
         let pulse = Arc::new(Pulse::new(life));
         Connection::renew(self, lease, Arc::downgrade(&pulse));
-        Session { engine: self.clone(), lease, pulse }
+        Session { engine: self.clone(), lease, pulse, came: Mutex::default() }
+    }
+}
+
+/// The number of a lease that nobody has.
+fn unused() -> LeaseId {
+    // The keys of this hash are the process's own, and other ones each time; a child's would be its parent's.
+    let mut hash = RandomState::new().build_hasher();
+    (chappe_plat::process::incarnation(), chappe_plat::process::pid(), now()).hash(&mut hash);
+    LeaseId((hash.finish() >> 1).max(1) as i64)
+}
+
+/// Makes a lease, of this number if it is not 0.
+async fn grant(
+    client: &Client,
+    LeaseId(id): LeaseId,
+    ttl: Duration,
+    most: Duration,
+) -> Result<(LeaseId, Duration), EngineError> {
+    let message = m::LeaseGrantRequest { ttl: ttl.as_secs_f64().ceil() as i64, id };
+    // One that was made without an answer ends by itself, with nothing under it; or it is there, if it has a number.
+    let patience = Patience { most, ..Patience::USUAL };
+    match client.call::<_, m::LeaseGrantResponse>(GRANT, message, patience, true).await {
+        Ok(answer) => Ok((LeaseId(answer.id), Duration::from_secs(answer.ttl.unsigned_abs()))),
+        Err(EngineError::Refused(why)) if id != 0 && why.contains("lease already exists") => Ok((LeaseId(id), ttl)),
+        Err(e) => Err(e),
     }
 }
 
@@ -288,9 +359,20 @@ pub struct Session {
     engine: Etcd,
     lease: LeaseId,
     pulse: Arc<Pulse>,
+    /// Tells whether it was made, if that was not waited for.
+    came: Mutex<Option<Receiver<Result<(), EngineError>>>>,
 }
 
 impl Session {
+    /// Waits until the engine has made the lease; at once, if that was waited for. What was granted under it tells the same.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn came(&mut self) -> Result<(), EngineError> {
+        let came = self.came.get_mut().unwrap_or_else(PoisonError::into_inner);
+        came.take().map_or(Ok(()), |came| came.recv().unwrap_or_else(|_| Err(gone())))
+    }
+
     /// The lease.
     pub fn lease(&self) -> LeaseId {
         self.lease
@@ -360,7 +442,7 @@ impl Engine for Etcd {
     fn txn_within(&self, txn: &Txn, most: Duration) -> Result<TxnReply, EngineError> {
         let (message, repeats, patience) = (wire::txn(txn), only_reads(txn), Patience { each: patience(txn), most });
         let done = self.does(move |client| async move {
-            client.call::<_, m::TxnResponse>(TXN, message, patience, repeats).await.map(wire::reply)
+            client.call_under_lease::<_, m::TxnResponse>(TXN, message, patience, repeats).await.map(wire::reply)
         });
         done.unwrap_or_else(|| Err(gone()))
     }
@@ -378,14 +460,8 @@ impl Engine for Etcd {
     }
 
     fn grant_within(&self, ttl: Duration, most: Duration) -> Result<(LeaseId, Duration), EngineError> {
-        let message = m::LeaseGrantRequest { ttl: ttl.as_secs_f64().ceil() as i64 };
-        let patience = Patience { most, ..Patience::USUAL };
-        // One that was made without an answer ends by itself, with nothing under it.
-        let done = self.does(move |client| async move {
-            client.call::<_, m::LeaseGrantResponse>(GRANT, message, patience, true).await
-        });
-        let answer = done.unwrap_or_else(|| Err(gone()))?;
-        Ok((LeaseId(answer.id), Duration::from_secs(answer.ttl.unsigned_abs())))
+        let done = self.does(move |client| async move { grant(&client, LeaseId(0), ttl, most).await });
+        done.unwrap_or_else(|| Err(gone()))
     }
 
     fn keep_alive(&self, lease: LeaseId) -> Result<Duration, EngineError> {
@@ -394,14 +470,7 @@ impl Engine for Etcd {
     }
 
     fn revoke(&self, lease: LeaseId) -> Result<(), EngineError> {
-        let message = m::LeaseRequest { id: lease.0 };
-        let done = self.does(move |client| async move {
-            client.call::<_, m::Nothing>(REVOKE, message, Patience::USUAL, true).await
-        });
-        match done.unwrap_or_else(|| Err(gone())) {
-            Ok(_) | Err(EngineError::LeaseGone) => Ok(()),
-            Err(e) => Err(e),
-        }
+        self.ends(lease).map(drop)
     }
 
     fn watch(&self, keys: &[Keys], from: Revision) -> Result<Stream, EngineError> {

@@ -50,6 +50,12 @@ impl Person {
         Person { session: person.etcd.session(TTL).unwrap(), ..person }
     }
 
+    /// Another one of the same connection, whose lease is asked for together with what it does next.
+    pub fn anew(&self) -> Person {
+        let session = self.etcd.session_ahead(life::USUAL, Duration::MAX);
+        Person { etcd: self.etcd.clone(), session, space: self.space.clone(), attempts: AtomicU32::new(0) }
+    }
+
     pub fn with(options: &Options) -> Person {
         let etcd = Etcd::connect(options).unwrap();
         let session = etcd.session(life::USUAL).unwrap();

@@ -365,3 +365,22 @@ fn many_that_choose_at_once_never_hold_the_same_permit() {
     });
     assert_eq!(people[0].finds(people[0].space.pools()).len(), 2, "nothing is left but the sizes");
 }
+
+#[test]
+#[ignore = "storm: it starts engines"]
+fn a_permit_asked_for_together_with_its_lease_is_had_and_goes_with_it() {
+    let Some(nodes) = Nodes::three() else { return };
+    let one = Person::of(&nodes, "ahead");
+    one.create("a", 1);
+    for round in 0..200 {
+        let ahead = one.anew();
+        let put = Op::Put { key: one.space.done("first"), value: vec![], lease: Some(ahead.session.lease()) };
+        assert!(ahead.etcd.txn(&Txn::of(vec![put])).is_ok_and(|done| done.held), "round {round}");
+        let grant = ahead.takes(&["a"], 1);
+        assert_eq!(one.holder("a", 0), Some((grant.id.clone(), grant.token)), "round {round}");
+        let Person { mut session, .. } = ahead;
+        assert_eq!((session.came(), session.came()), (Ok(()), Ok(())));
+        assert_eq!(session.end(), Ok(()));
+        assert_eq!(one.holder("a", 0), None, "round {round}: it goes with its lease");
+    }
+}

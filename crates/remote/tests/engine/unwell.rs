@@ -4,7 +4,7 @@ use crate::control::{etcdctl, signal};
 use crate::nodes::Nodes;
 use crate::person::{Person, Told, options};
 use chappe_remote::acquire::Outcome;
-use chappe_remote::engine::{Engine, Keys, News, Watch};
+use chappe_remote::engine::{Engine, EngineError, Keys, LeaseId, News, Op, Txn, Watch};
 use chappe_remote::etcd::{Etcd, now};
 use chappe_remote::life;
 use std::sync::mpsc::channel;
@@ -48,6 +48,26 @@ fn one_engine_of_three_can_be_stopped_or_killed_and_nobody_loses_anything() {
         }
         grant = holder.takes(&["a"], 1);
     }
+}
+
+#[test]
+#[ignore = "storm: it stops an engine"]
+fn a_lease_that_is_asked_for_of_a_silent_engine_says_why_there_is_none() {
+    let Some(nodes) = Nodes::own(1, &[]) else { return };
+    let person = Person::of(&nodes, "n");
+    person.create("a", 1);
+    signal(&nodes, 0, libc::SIGSTOP);
+    let mut session = person.etcd.session_ahead(life::USUAL, Duration::from_millis(100));
+    let held = Op::Put { key: person.space.held("a", 0), value: vec![], lease: Some(session.lease()) };
+    let txn = Txn::of(vec![held]);
+    // It would have been behind the lease.
+    assert!(matches!(person.etcd.txn_within(&txn, Duration::from_millis(100)), Err(EngineError::Unknown(_))));
+    assert!(matches!(session.came(), Err(EngineError::Unknown(_))) && session.is_over());
+    signal(&nodes, 0, libc::SIGCONT);
+    // What is asked under a lease that never was is not done, and is asked once.
+    let gone = Txn::of(vec![Op::Put { key: "n".into(), value: vec![], lease: Some(LeaseId(77)) }]);
+    assert_eq!(person.etcd.txn(&gone), Err(EngineError::LeaseGone));
+    assert_eq!(person.etcd.ends(LeaseId(77)), Ok(false));
 }
 
 #[test]
