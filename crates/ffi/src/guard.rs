@@ -244,10 +244,13 @@ pub extern "C" fn chappe_guard_unlock(guard: *mut chappe_guard) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_guard_make_consistent(guard: *mut chappe_guard) -> c_int {
     done(|| {
-        with(guard, |guard| match &mut guard.held {
-            Some(Held::Mutex(held)) => Ok(MutexGuard::make_consistent(held)),
-            Some(Held::Writes(held)) => Ok(WriteGuard::make_consistent(held)),
-            _ => reads(),
+        with(guard, |guard| {
+            match &mut guard.held {
+                Some(Held::Mutex(held)) => MutexGuard::make_consistent(held),
+                Some(Held::Writes(held)) => WriteGuard::make_consistent(held),
+                _ => return reads(),
+            }
+            Ok(())
         })
     })
 }
@@ -258,13 +261,16 @@ pub extern "C" fn chappe_guard_make_consistent(guard: *mut chappe_guard) -> c_in
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_guard_condemn(guard: *mut chappe_guard) -> c_int {
     done(|| {
-        with(guard, |guard| match guard.held.take() {
-            Some(Held::Mutex(held)) => Ok(MutexGuard::condemn(held)),
-            Some(Held::Writes(held)) => Ok(WriteGuard::condemn(held)),
-            other => {
-                guard.held = other;
-                reads()
+        with(guard, |guard| {
+            match guard.held.take() {
+                Some(Held::Mutex(held)) => MutexGuard::condemn(held),
+                Some(Held::Writes(held)) => WriteGuard::condemn(held),
+                other => {
+                    guard.held = other;
+                    return reads();
+                }
             }
+            Ok(())
         })?;
         taken(guard).map(drop)
     })

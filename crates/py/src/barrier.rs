@@ -18,6 +18,8 @@
 //! under way, and the gate free, breaks the barrier. Each waiter looks ten times a second, and the next comer finds it at the gate. Without an
 //! action no waiter looks: the crate finds the deaths.
 //!
+//! A task arrives for the process, and each part of what a thread does here follows in a poll, with the GIL: so the action runs in the loop.
+//!
 //! One that comes while an action runs comes to the next round. If its time is up before the action is over, it has not arrived, and breaks nothing:
 //! the round of the action is the others'.
 
@@ -26,9 +28,14 @@ use crate::had::Had;
 use crate::place::{self, Pickled, Place};
 use crate::pool::{pool_of, take};
 use crate::state::{State, part};
-use crate::wait::{Limit, detached, ended_by, wait};
+use crate::task::{Stop, Task};
+use crate::wait::{Limit, detached, wait};
 use chappe::raw::{Hold, KeptArrival, Time, choose_ready, turn};
-use chappe::{Barrier as Rounds, BarrierError, BarrierInfo, Pool, SelectError, interruptible};
+use chappe::task::OwnedArrival;
+use chappe::task::choice::choose;
+use chappe::tube::{after, never};
+use chappe::{Barrier as Rounds, BarrierError, BarrierInfo, Interrupt, Pool, SelectError, interruptible};
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -87,6 +94,26 @@ impl Drop for Inside {
     }
 }
 
+/// A task's wait at the gate, which may be dropped.
+struct AtTheGate<'a>(Option<&'a Barrier>);
+
+impl Drop for AtTheGate<'_> {
+    fn drop(&mut self) {
+        if let Some(barrier) = self.0.take() {
+            barrier.late_at_the_gate();
+        }
+    }
+}
+
+/// A task's arrival. Dropped, it breaks the barrier, unless all have come: then the next round is others'.
+struct Comes(Option<OwnedArrival>);
+
+impl Drop for Comes {
+    fn drop(&mut self) {
+        let _ = self.0.take().map(OwnedArrival::turn_or_break);
+    }
+}
+
 impl Barrier {
     fn broken_error(&self, py: Python<'_>) -> PyErr {
         own(py, "BrokenBarrierError", (format!("barrier `{}` is broken", self.place.shown()),))
@@ -129,6 +156,14 @@ impl Barrier {
         if self.runs_now(runs) { self.break_it(py) } else { Ok(()) }
     }
 
+    /// The time of one that waits at the gate is up.
+    fn late_at_the_gate(&self) {
+        if !self.runs_now(self.state.get(RUNS)) {
+            // Of one that was removed the next call says so.
+            let _ = self.rounds.abort();
+        }
+    }
+
     /// Arrives, as the last one after its action.
     fn come(&self, py: Python<'_>, limit: Limit) -> PyResult<KeptArrival> {
         let arrives = || KeptArrival::new(&self.rounds, false).map_err(|e| self.told(py, e));
@@ -136,12 +171,20 @@ impl Barrier {
             return arrives();
         }
         let Some(hold) = wait(py, limit, |time| take(&self.gate, time))? else {
-            if !self.runs_now(self.state.get(RUNS)) {
-                self.break_it(py)?;
-            }
+            self.late_at_the_gate();
             return Err(self.broken_error(py));
         };
         let _inside = Inside(hold);
+        self.come_inside(py, arrives, |kept| kept.arrival().is_over())
+    }
+
+    /// Arrives with the gate's permit.
+    fn come_inside<A>(
+        &self,
+        py: Python<'_>,
+        arrives: impl Fn() -> PyResult<A>,
+        is_over: impl Fn(&A) -> bool,
+    ) -> PyResult<A> {
         self.misses(py, true)?;
         let (there, round) = self.now(py)?;
         if there + 1 < self.rounds.parties() {
@@ -166,44 +209,72 @@ impl Barrier {
             self.runs_no_more(py)?;
         }
         let arrival = arrived?;
-        // It was reset meanwhile: the round of the action is no more.
-        if arrival.arrival().is_over() {
-            return Ok(arrival);
+        // Else it was reset meanwhile: the round of the action is no more, and the arrival goes back.
+        if is_over(&arrival) { Ok(arrival) } else { Err(self.broken_error(py)) }
+    }
+
+    /// The same as a task.
+    async fn come_as_task(&self, stop: &Stop) -> PyResult<OwnedArrival> {
+        let arrives = || self.rounds.arrive_owned().map_err(|e| Python::attach(|py| self.told(py, e)));
+        if !self.acts() {
+            return arrives();
         }
-        arrival.take_back();
-        Err(self.broken_error(py))
+        let mut comes = AtTheGate(Some(self));
+        let Some(permit) = stop.or(self.gate.acquire_async()).await else {
+            drop(comes);
+            return Err(Python::attach(|py| self.broken_error(py)));
+        };
+        comes.0 = None;
+        let _inside = permit.map_err(|e| Python::attach(|py| failure(py, e)))?;
+        Python::attach(|py| self.come_inside(py, arrives, OwnedArrival::is_over))
+    }
+
+    /// Comes, and waits for the turn, as a task.
+    async fn pass_as_task(&self, stop: Stop) -> PyResult<u32> {
+        let told = |turned: Result<chappe::Turn, BarrierError>| {
+            turned.map(|turn| turn.index).map_err(|e| Python::attach(|py| self.told(py, e)))
+        };
+        let mut comes = Comes(Some(self.come_as_task(&stop).await?));
+        loop {
+            let look = if self.acts() { after(LOOK) } else { never() };
+            let arrival = comes.0.as_mut().expect("it has come");
+            let over = stop.or(choose((arrival.__task_turn(), (look.__task_recv(), ())), true, None)).await;
+            match over {
+                // Its time is up.
+                None => return told(comes.0.take().expect("it has come").turn_or_break()),
+                Some(Ok(chosen)) if chosen.at > 0 => Python::attach(|py| self.misses(py, false))?,
+                Some(Ok(_)) => return told(arrival.conclude()),
+                Some(Err(e)) => return Err(Python::attach(|py| failure(py, e))),
+            }
+        }
     }
 
     /// Waits for the turn of an arrival.
     fn pass(&self, py: Python<'_>, arrival: &KeptArrival, limit: Limit) -> PyResult<u32> {
         let conclude = |breaks| arrival.wait(Time::Now, breaks).map(|turn| turn.index).map_err(|e| self.told(py, e));
-        ended_by(|interrupt| {
-            loop {
-                let left = if interrupt.is_asked() { Time::Now } else { limit.time() };
-                let (time, is_last) = match left {
-                    Time::Within(d) if !self.acts() || d <= LOOK => (Time::Within(d), true),
-                    Time::Now => (Time::Now, true),
-                    Time::Forever if !self.acts() => (Time::Forever, true),
-                    _ => (Time::Within(LOOK), false),
-                };
-                // The arrival stands, however it ends.
-                match detached(py, || {
-                    interruptible(interrupt, || choose_ready(&[turn(arrival.arrival())], false, time))
-                }) {
-                    Ok(_) => return conclude(false),
-                    Err(SelectError::Interrupted) => {
-                        if let Err(raised) = py.check_signals() {
-                            // If its round has turned, or is broken, meanwhile, that is over, and the next one is others'.
-                            let _ = conclude(true);
-                            return Err(raised);
-                        }
+        let interrupt = Interrupt::new();
+        loop {
+            let (time, is_last) = match limit.time() {
+                Time::Within(d) if !self.acts() || d <= LOOK => (Time::Within(d), true),
+                Time::Now => (Time::Now, true),
+                Time::Forever if !self.acts() => (Time::Forever, true),
+                _ => (Time::Within(LOOK), false),
+            };
+            // The arrival stands, however it ends.
+            match detached(py, || interruptible(&interrupt, || choose_ready(&[turn(arrival.arrival())], false, time))) {
+                Ok(_) => return conclude(false),
+                Err(SelectError::Interrupted) => {
+                    if let Err(raised) = py.check_signals() {
+                        // If its round has turned, or is broken, meanwhile, that is over, and the next one is others'.
+                        let _ = conclude(true);
+                        return Err(raised);
                     }
-                    Err(SelectError::WouldBlock | SelectError::Timeout) if is_last => return conclude(true),
-                    Err(SelectError::WouldBlock | SelectError::Timeout) => self.misses(py, false)?,
-                    Err(e) => return Err(failure(py, e)),
                 }
+                Err(SelectError::WouldBlock | SelectError::Timeout) if is_last => return conclude(true),
+                Err(SelectError::WouldBlock | SelectError::Timeout) => self.misses(py, false)?,
+                Err(e) => return Err(failure(py, e)),
             }
-        })
+        }
     }
 }
 
@@ -254,6 +325,14 @@ impl Barrier {
         let limit = Limit::of(timeout.or(self.timeout))?;
         let arrival = self.come(py, limit)?;
         self.pass(py, &arrival, limit)
+    }
+
+    /// A task's wait, and for how long without a `timeout` of its own. At its end the barrier breaks, if its round has not turned.
+    fn _task(slf: &Bound<'_, Self>) -> (Task, Option<f64>) {
+        let (this, barrier) = (slf.clone().unbind(), slf.get());
+        let wait = move |stop| async move { Ok::<_, BarrierError>(this.get().pass_as_task(stop).await) };
+        let answer = |py: Python<'_>, passed: PyResult<u32>| passed?.into_py_any(py);
+        (Task::stopped(String::new(), wait, answer), barrier.timeout)
     }
 
     /// Arrives, and goes on; never waits. `arrival.wait()` waits for the turn, and `arrival.wait` is an arm of `select`. Not of a barrier with an action.

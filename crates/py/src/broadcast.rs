@@ -16,6 +16,7 @@ use chappe::tube::named::TubeError;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::{IntoRawFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 
@@ -253,7 +254,7 @@ impl Subscription {
     ///
     /// # Errors
     /// `RuntimeError` if another thread has it; `ValueError` if it is closed.
-    pub fn lend(&self) -> PyResult<Box<Ear<[u8]>>> {
+    fn lend(&self) -> PyResult<Box<Ear<[u8]>>> {
         let mut held = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *held, Held::Lent) {
             Held::Here(ear) => Ok(ear),
@@ -268,8 +269,7 @@ impl Subscription {
         }
     }
 
-    /// Gives it back.
-    pub fn back(&self, ear: Box<Ear<[u8]>>) {
+    fn back(&self, ear: Box<Ear<[u8]>>) {
         *self.ear.lock().unwrap_or_else(PoisonError::into_inner) = Held::Here(ear);
     }
 
@@ -289,6 +289,38 @@ impl Subscription {
             })
         })??;
         Ok(got.map(|bytes| PyBytes::new(py, &bytes)))
+    }
+}
+
+/// A subscription's end, for one call or choice: it goes back when this goes.
+pub struct Lent(Option<Box<Ear<[u8]>>>, Py<Subscription>);
+
+impl Lent {
+    /// As [`Subscription::lend`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn of(subscription: &Bound<'_, Subscription>) -> PyResult<Lent> {
+        Ok(Lent(Some(subscription.get().lend()?), subscription.clone().unbind()))
+    }
+}
+
+impl Deref for Lent {
+    type Target = Ear<[u8]>;
+    fn deref(&self) -> &Ear<[u8]> {
+        self.0.as_deref().expect("it is lent")
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut Ear<[u8]> {
+        self.0.as_deref_mut().expect("it is lent")
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(|ear| self.1.get().back(ear));
     }
 }
 

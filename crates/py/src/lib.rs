@@ -66,15 +66,13 @@ mod _chappe {
     #[pymodule_export]
     use super::query::Query;
     #[pymodule_export]
-    use super::select::select;
+    use super::select::{select, select_task};
     #[pymodule_export]
     use super::semaphore::Semaphore;
     #[pymodule_export]
     use super::task::{Task, Woken};
     #[pymodule_export]
     use super::tube::{Loan, Slot, Tube};
-    #[pymodule_export]
-    use super::wait::Ender;
     #[pymodule_export]
     use super::words::Words;
 

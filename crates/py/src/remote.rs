@@ -1,7 +1,7 @@
 //! Objects on an engine that many machines share. `remote.py` gives them Python's habits.
 
 use crate::failure::{Failure, Kind, failure};
-use crate::wait::{Limit, detached, ended_by};
+use crate::wait::{Limit, detached};
 use chappe::raw::Time;
 use chappe::remote::{self, Interrupt, LockError, Loss, Patience, RemoteError};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -64,13 +64,11 @@ fn patience(timeout: Option<f64>) -> PyResult<Patience> {
 /// Waits without the GIL, until a signal's handler raises.
 fn waits<T, E: Failure>(py: Python<'_>, act: impl FnOnce(Interrupt<'_>) -> Result<T, E>) -> PyResult<T> {
     let raised = Cell::new(None);
-    let done = ended_by(|interrupt| {
-        let ends = || {
-            let is_raised = |e| raised.set(Some(e));
-            interrupt.is_asked() || Python::attach(|py| py.check_signals()).map_err(is_raised).is_err()
-        };
-        detached(py, || act(Some(&ends)))
-    });
+    let ends = || {
+        let is_raised = |e| raised.set(Some(e));
+        Python::attach(|py| py.check_signals()).map_err(is_raised).is_err()
+    };
+    let done = detached(py, || act(Some(&ends)));
     match raised.take() {
         // What came all the same is dropped, and so given back: not a unit, which has no owner.
         Some(e) => Err(e),

@@ -74,7 +74,7 @@ impl Semaphore {
     /// A task's wait for a wake-up.
     fn _task(&self) -> Task {
         let units = self.units.clone();
-        Task::new(self.late(), async move { units.down_async().await }, |py, ()| Ok(true.into_py_any(py)?))
+        Task::new(self.late(), async move { units.down_async().await }, |py, ()| true.into_py_any(py))
     }
 
     /// Adds wake-ups, and hands them to waiters.

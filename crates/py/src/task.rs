@@ -59,7 +59,7 @@ impl Woken {
     }
 }
 
-/// Whether a wait that cannot be dropped is to end: it has something to do before.
+/// Whether a wait is to end that has something to do before.
 #[derive(Clone)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -100,14 +100,11 @@ pub struct Task {
 impl Task {
     /// A wait, and what is said if it ends without what was waited for. `answer` makes of what was waited for what Python gets; it is not called
     /// if the wait is dropped.
-    pub fn new<T: 'static, E: Failure + Send + 'static>(
+    pub fn new<T: Send + 'static, E: Failure + Send + 'static>(
         late: String,
         wait: impl Future<Output = Result<T, E>> + Send + 'static,
         answer: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
-    ) -> Task
-    where
-        T: Send,
-    {
+    ) -> Task {
         let made = async move {
             match wait.await {
                 Ok(taken) => Box::new(move |py: Python<'_>| answer(py, taken)) as Answer,
@@ -130,7 +127,7 @@ impl Task {
         self.into_py_any(py)
     }
 
-    /// The same of a wait that must not be dropped: it is told to end, and then polled until it has.
+    /// The same of a wait that decides itself what its end means: it is told to end, and then polled until it has.
     pub fn stopped<
         T: Send + 'static,
         E: Failure + Send + 'static,
@@ -168,7 +165,7 @@ impl Task {
         let _waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Tells a wait that must not be dropped to end: it is to be polled until it has.
+    /// Tells a wait that has something to do before to end: it is to be polled until it has.
     fn stop(&self) {
         if let Some(Stop(stop)) = &self.stop {
             // Relaxed: as in `Stop::or`.
@@ -176,8 +173,12 @@ impl Task {
         }
     }
 
-    /// The error of a wait whose time was up.
-    fn late(&self) -> PyErr {
-        late(self.late.clone())
+    /// The time is up. A wait that decides itself what that means is to be polled once more.
+    fn expire(&self) -> PyResult<()> {
+        if self.stop.is_none() {
+            return Err(late(self.late.clone()));
+        }
+        self.stop();
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Terminals: what their programs are asked, and answer. `term.py` gives them Python's habits.
 
 use crate::failure::{Failure, Kind, failure};
-use crate::wait::{Limit, detached, ended_by};
+use crate::wait::{Limit, detached};
 use chappe::raw::Time;
 use chappe::term::keys;
 use chappe::term::kill::KillError;
@@ -82,13 +82,11 @@ impl Terminal {
             Time::Within(patience) => Some(patience),
         };
         let raised = Cell::new(None);
-        let typed = ended_by(|interrupt| {
-            let goes_on = || {
-                let is_raised = |e| raised.set(Some(e));
-                !interrupt.is_asked() && Python::attach(|py| py.check_signals()).map_err(is_raised).is_ok()
-            };
-            detached(py, || self.0.send_while(bytes, patience, &goes_on))
-        });
+        let goes_on = || {
+            let is_raised = |e| raised.set(Some(e));
+            Python::attach(|py| py.check_signals()).map_err(is_raised).is_ok()
+        };
+        let typed = detached(py, || self.0.send_while(bytes, patience, &goes_on));
         match raised.take() {
             // What a handler raised: as much was typed as was.
             Some(e) if typed.is_err() => Err(e),

@@ -17,6 +17,7 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyDict};
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Ends that nobody uses at the moment.
@@ -141,27 +142,32 @@ pub struct Tube {
 }
 
 impl Tube {
-    /// An end to send by.
-    ///
-    /// # Errors
-    /// As the tube's.
-    pub fn sender(&self) -> Result<Box<Sender<[u8]>>, TubeError> {
+    fn sender(&self) -> Result<Box<Sender<[u8]>>, TubeError> {
         lend(&self.senders, || self.tube.sender())
     }
-    /// An end to receive by.
+    fn receiver(&self) -> Result<Box<Receiver<[u8]>>, TubeError> {
+        lend(&self.receivers, || self.tube.receiver())
+    }
+    fn sender_back(&self, end: Box<Sender<[u8]>>) {
+        back(&self.senders, end);
+    }
+    fn receiver_back(&self, end: Box<Receiver<[u8]>>) {
+        back(&self.receivers, end);
+    }
+
+    /// An end to send by, until it is dropped.
     ///
     /// # Errors
     /// As the tube's.
-    pub fn receiver(&self) -> Result<Box<Receiver<[u8]>>, TubeError> {
-        lend(&self.receivers, || self.tube.receiver())
+    pub fn lent_sender(&self) -> Result<Lent<Sender<[u8]>>, TubeError> {
+        Ok(Lent::new(self.sender()?, &self.senders))
     }
-    /// Gives it back.
-    pub fn sender_back(&self, end: Box<Sender<[u8]>>) {
-        back(&self.senders, end);
-    }
-    /// Gives it back.
-    pub fn receiver_back(&self, end: Box<Receiver<[u8]>>) {
-        back(&self.receivers, end);
+    /// The same to receive by.
+    ///
+    /// # Errors
+    /// As the tube's.
+    pub fn lent_receiver(&self) -> Result<Lent<Receiver<[u8]>>, TubeError> {
+        Ok(Lent::new(self.receiver()?, &self.receivers))
     }
 
     fn put(&self, py: Python<'_>, data: &Bound<'_, PyAny>, limit: Limit) -> PyResult<bool> {
@@ -399,11 +405,8 @@ impl Tube {
             Data::Bytes(bytes) => Sent::Bytes(bytes.into()),
             Data::Copied(bytes) => Sent::Copied(bytes),
         };
-        let mut end = Lent { end: Some(self.sender().map_err(|e| failure(py, e))?), idle: self.senders.clone() };
-        let wait = async move {
-            let sender = end.end.as_deref_mut().expect("it is lent");
-            sender.send_async(record.bytes()).await
-        };
+        let mut sender = self.lent_sender().map_err(|e| failure(py, e))?;
+        let wait = async move { sender.send_async(record.bytes()).await };
         Task::new(self.nothing_text("room"), wait, |py, ()| true.into_py_any(py)).begun(py)
     }
 
@@ -417,9 +420,8 @@ impl Tube {
         let (py, this) = (slf.py(), slf.get());
         let filter = this.filters.lend(where_, params, this.place.shown(), || this.schema(py))?;
         let mut filter = Lending { filter, tube: slf.clone().unbind() };
-        let mut end = Lent { end: Some(this.receiver().map_err(|e| failure(py, e))?), idle: this.receivers.clone() };
+        let mut receiver = this.lent_receiver().map_err(|e| failure(py, e))?;
         let wait = async move {
-            let receiver = end.end.as_deref_mut().expect("it is lent");
             for dropped in 1u32.. {
                 let record = receiver.recv_async().await?;
                 if filter.filter.as_mut().is_none_or(|filter| filter.passes(&record)) {
@@ -442,7 +444,7 @@ impl Tube {
     fn _reserve(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Slot> {
         let mut end = self.sender().map_err(|e| failure(py, e))?;
         match wait(py, Limit::of(timeout)?, |time| reserved(&mut end, time)) {
-            Ok(Some(slot)) => Ok(Slot(Mine::new((slot, Lent { end: Some(end), idle: self.senders.clone() })))),
+            Ok(Some(slot)) => Ok(Slot(Mine::new((slot, Lent::new(end, &self.senders))))),
             other => {
                 self.sender_back(end);
                 other.and_then(|_| Err(self.nothing("room")))
@@ -455,7 +457,7 @@ impl Tube {
     fn _borrow(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Loan> {
         let end = self.receiver().map_err(|e| failure(py, e))?;
         match wait(py, Limit::of(timeout)?, |time| lent(&end, time)) {
-            Ok(Some(loan)) => Ok(Loan(Mine::new((loan, Lent { end: Some(end), idle: self.receivers.clone() })))),
+            Ok(Some(loan)) => Ok(Loan(Mine::new((loan, Lent::new(end, &self.receivers))))),
             other => {
                 self.receiver_back(end);
                 other.and_then(|_| Err(self.nothing("record")))
@@ -592,10 +594,29 @@ impl<T> Mine<T> {
     }
 }
 
-/// An end that goes back when what it has lent has ended.
-struct Lent<E> {
+/// An end that goes back when what uses it has ended.
+pub struct Lent<E> {
     end: Option<Box<E>>,
     idle: Idle<E>,
+}
+
+impl<E> Lent<E> {
+    fn new(end: Box<E>, idle: &Idle<E>) -> Lent<E> {
+        Lent { end: Some(end), idle: idle.clone() }
+    }
+}
+
+impl<E> Deref for Lent<E> {
+    type Target = E;
+    fn deref(&self) -> &E {
+        self.end.as_deref().expect("it is lent")
+    }
+}
+
+impl<E> DerefMut for Lent<E> {
+    fn deref_mut(&mut self) -> &mut E {
+        self.end.as_deref_mut().expect("it is lent")
+    }
 }
 
 impl<E> Drop for Lent<E> {

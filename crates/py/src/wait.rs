@@ -9,16 +9,12 @@
 //! A wait that goes on after a handler does so with what is left of its time, as PEP 475 has it; it begins anew at the end of the line.
 //! Left open: a signal that comes in the few instructions between the last look and the sleep is seen when the sleep ends, as in the
 //! interpreter's own locks.
-//!
-//! Inside of `Ender.run` another thread can end the waits of this one (`Ender.end`): such a wait answers as if its time were up.
 
 use crate::failure::{Failure, failure};
 use chappe::raw::Time;
 use chappe::{Interrupt, interruptible};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::cell::Cell;
-use std::ptr::null;
 use std::time::{Duration, Instant};
 
 /// How long a call may wait.
@@ -97,65 +93,20 @@ pub fn wait<T, E: Failure>(
     wait_on(py, limit, act)
 }
 
-thread_local! {
-    /// What ends the waits of this thread: that of the `Ender` whose `run` it is in, or null.
-    static ENDS: Cell<*const Interrupt> = const { Cell::new(null()) };
-}
-
-/// Calls `act` with what ends the waits that it makes, by a signal or by an [`Ender`].
-pub fn ended_by<R>(act: impl FnOnce(&Interrupt) -> R) -> R {
-    // SAFETY: `Ender::run` has put it there, keeps it alive, and takes it away before it returns; this is the same thread.
-    match unsafe { ENDS.get().as_ref() } {
-        Some(outer) => act(outer),
-        None => act(&Interrupt::new()),
-    }
-}
-
-/// Ends the waits of another thread. For the package's own parts.
-#[pyclass(frozen, module = "chappe._chappe")]
-pub struct Ender(Interrupt);
-
-#[pymethods]
-impl Ender {
-    #[new]
-    fn new() -> Ender {
-        Ender(Interrupt::new())
-    }
-
-    /// Calls `act` in this thread: once it is ended, each of its waits answers as if its time were up. One thread at a time.
-    fn run<'py>(&self, act: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        struct Back(*const Interrupt);
-        impl Drop for Back {
-            fn drop(&mut self) {
-                ENDS.set(self.0);
-            }
-        }
-        let _back = Back(ENDS.replace(&raw const self.0));
-        act.call0()
-    }
-
-    /// Ends the present wait of that thread, and each later one. Once this returns, the thread has left its wait.
-    fn end(&self, py: Python<'_>) {
-        detached(py, || self.0.interrupt());
-    }
-}
-
 /// The same without the first try.
 pub fn wait_on<T, E: Failure>(
     py: Python<'_>,
     limit: Limit,
     mut act: impl FnMut(Time) -> Result<T, E>,
 ) -> PyResult<Option<T>> {
-    ended_by(|interrupt| {
-        loop {
-            let time = limit.time();
-            match detached(py, || interruptible(interrupt, || act(time))) {
-                Ok(done) => return Ok(Some(done)),
-                Err(e) if e.is_interrupted() && interrupt.is_asked() => return Ok(None),
-                Err(e) if e.is_interrupted() => py.check_signals()?,
-                Err(e) if e.is_late() => return Ok(None),
-                Err(e) => return Err(failure(py, e)),
-            }
+    let interrupt = Interrupt::new();
+    loop {
+        let time = limit.time();
+        match detached(py, || interruptible(&interrupt, || act(time))) {
+            Ok(done) => return Ok(Some(done)),
+            Err(e) if e.is_interrupted() => py.check_signals()?,
+            Err(e) if e.is_late() => return Ok(None),
+            Err(e) => return Err(failure(py, e)),
         }
-    })
+    }
 }

@@ -19,11 +19,13 @@ impl<'a> Armed<'a> {
     pub(crate) fn new(operation: &'a dyn Arm) -> Armed<'a> {
         Armed(operation)
     }
-    pub(crate) fn readable<F: AsFd>(fd: &'a F) -> Armed<'a> {
+    /// One that waits until a descriptor can be read, as long as that is open.
+    pub fn readable<F: AsFd>(fd: &'a F) -> Armed<'a> {
         Armed(descriptor(fd.as_fd().as_raw_fd(), false))
     }
 
-    pub(crate) fn writable<F: AsFd>(fd: &'a F) -> Armed<'a> {
+    /// The same until it can be written.
+    pub fn writable<F: AsFd>(fd: &'a F) -> Armed<'a> {
         Armed(descriptor(fd.as_fd().as_raw_fd(), true))
     }
 

@@ -27,6 +27,7 @@
 //!
 //! How a task waits: see the head of `chappe_wait::tasks`.
 
+mod barrier;
 #[doc(hidden)]
 pub mod choice;
 mod condvar;
@@ -42,6 +43,7 @@ mod semaphore;
 mod tube;
 mod wait;
 
+pub use barrier::OwnedArrival;
 pub use mutex::Lock;
 pub use pool::{Acquire, AcquireMany};
 pub use rwlock::{BySeat, OwnedReadGuard, OwnedReadResult, OwnedWriteGuard, OwnedWriteResult, Read, Write};

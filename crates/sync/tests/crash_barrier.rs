@@ -128,17 +128,18 @@ fn a_party_that_dies_blocks_none_of_those_that_have_joined() {
     stopped_in(SCHEDULES / 2, "joined", joined);
 }
 
-/// Three that only arrive; one takes its arrival back when its time is up, and comes again.
-fn guests(world: &World) {
-    let (stage, _) = Stage::with_blocks(world, 8, &[], 1, 8);
+/// Three that only arrive; one takes its arrival back when its time is up, and comes again. `seated`: another member of each waits for it, as a task has it.
+fn guests(world: &World, seated: bool) {
+    let (stage, _) = Stage::with_blocks(world, 12, &[], 1, 8);
     let (b, book) = (barrier(world, &stage, 3, false), world.share(Book::default()));
     let all = NAMES.map(|name| world.prepare(name));
     for (at, (name, p)) in NAMES.into_iter().zip(all).enumerate() {
         let me = member(&stage, p, name, at, b, book);
+        let waiter = if seated { stage.member(p, "waiter") } else { me };
         stage.reaper(stage.lasting(p, move || {
             let mut deadline = (at == 0).then(|| clock::now() + 100);
             loop {
-                match book.note(me.passes_once(b, deadline)) {
+                match book.note(me.passes_seated(b, &waiter, deadline)) {
                     Passed::TimedOut => reached("taken back"),
                     Passed::Turned(_, 0, died) if died > 0 => return reached("first after a death"),
                     Passed::Turned(..) => return reached("turned"),
@@ -156,8 +157,16 @@ fn guests(world: &World) {
 
 #[test]
 fn an_arrival_that_is_taken_back_is_not_counted() {
-    searched_in(SCHEDULES, "guests", guests, &["taken back", "turned", "first after a death"]);
-    stopped_in(SCHEDULES / 2, "guests", guests);
+    let world = |world: &World| guests(world, false);
+    searched_in(SCHEDULES, "guests", world, &["taken back", "turned", "first after a death"]);
+    stopped_in(SCHEDULES / 2, "guests", world);
+}
+
+#[test]
+fn a_member_that_waits_for_the_arrival_of_another_misses_no_turn() {
+    let world = |world: &World| guests(world, true);
+    searched_in(SCHEDULES / 2, "guests_seated", world, &["taken back", "turned", "first after a death"]);
+    stopped_in(SCHEDULES / 4, "guests_seated", world);
 }
 
 /// One's time is up, and breaks the barrier; a death breaks it, too.

@@ -21,6 +21,7 @@ mod semaphore_ends;
 mod semaphore_model;
 mod semaphore_order;
 mod semaphore_units;
+mod task_barriers;
 mod task_choice;
 mod task_crowds;
 mod task_locks;

@@ -376,7 +376,7 @@ fn a_message_of_a_dropped_task_is_dropped_once_or_received() {
     let received = {
         let mut sends = pin!(sender.send_async(Counted::new(&there)));
         assert!(poll(&mut sends, &waker).is_pending());
-        receiver.try_recv().ok().expect("it was met")
+        receiver.try_recv().expect("it was met")
     };
     assert_eq!(count(&there), 1, "its future was dropped when it had been met");
     drop(received);
@@ -402,7 +402,7 @@ fn a_task_that_its_waker_drops_when_it_is_met_has_sent() {
     let mut sends = Box::pin(sender.send_async(Counted::new(&there)));
     assert!(poll(&mut sends.as_mut(), &Waker::from(task.clone())).is_pending());
     *task.0.lock().unwrap() = Some(sends);
-    let message = receiver.try_recv().ok().expect("it was met");
+    let message = receiver.try_recv().expect("it was met");
     assert!(task.0.lock().unwrap().is_none(), "the waker was called");
     assert_eq!(count(&there), 1);
     drop(message);

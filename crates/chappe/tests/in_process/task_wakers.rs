@@ -275,7 +275,8 @@ fn a_light_thread_that_is_destroyed_in_a_waker_ends_behind_it() {
 /// Its task ends other waits of the same object while it is woken.
 #[test]
 fn a_waker_may_drop_the_waits_of_the_object_that_woke_it() {
-    struct Drops(std::sync::Mutex<Option<Pin<Box<dyn Future<Output = Result<(), DownError>> + Send>>>>);
+    type Downs = Pin<Box<dyn Future<Output = Result<(), DownError>> + Send>>;
+    struct Drops(std::sync::Mutex<Option<Downs>>);
     impl Wake for Drops {
         fn wake(self: Arc<Self>) {
             drop(self.0.lock().unwrap().take());

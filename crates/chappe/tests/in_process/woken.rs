@@ -20,7 +20,7 @@ fn woken_tasks_are_listed_and_the_descriptor_is_readable_until_they_are_taken() 
     for round in 0..2 {
         first.wake_by_ref();
         assert!(is_readable(&woken), "round {round}");
-        second.clone().wake();
+        second.wake_by_ref();
         first.wake_by_ref();
         assert_eq!(woken.take(), [1, 2, 1]);
         assert!(!is_readable(&woken) && woken.take().is_empty(), "round {round}");

@@ -14,8 +14,7 @@ A task waits in the same line as the threads of all processes, and no thread wai
 its tasks. A task that is cancelled, or collected, or whose loop was closed, leaves the line: what it was granted in that moment goes to the next waiter. What a task was
 granted is kept for it until its loop runs it. Subscriptions wake the loop by descriptors of their own.
 
-A choice (`select`) and a `Barrier` are waited for by a worker thread of the loop's, in turns of a quarter of a second. Under asyncio a cancelled wait leaves the line at
-once, and one at a `Barrier` breaks it; trio waits for the end of the turn.
+A task that is cancelled while it waits at a `Barrier` breaks it, unless all have come. The action of one runs in the loop.
 
 With trio each call is a checkpoint. A forked child has no tasks of its parent.
 """
@@ -24,21 +23,17 @@ import asyncio
 import contextlib
 import os
 import sys
-import threading
 import time
 import weakref
 
-from ._chappe import Arrival, Barrier, Condition, Event, RLock, Semaphore
-from ._chappe import Ender as _Ender
+from ._chappe import Barrier, Condition, Event, RLock, Semaphore, _select_task
 from ._chappe import Task as _Task
 from ._chappe import Woken as _Woken
 from .broadcasts import Subscription
-from .choice import select as _select
+from .choice import _given, _made
 from .errors import Disconnected, SenderDied
 
 __all__ = ["acquire", "down", "get", "put", "read", "records", "recv", "select", "send", "wait", "wait_changed", "write"]
-
-_TURN = 0.25
 
 
 def _here():
@@ -184,8 +179,9 @@ async def _over(task, timeout):
         while got is None:
             left = _left(end)
             if left == 0.0:
-                raise task.late()
-            await _sleep(here, desk, number, left)
+                task.expire()
+            else:
+                await _sleep(here, desk, number, left)
             got = task.poll(desk.woken, number)
         return got
     finally:
@@ -237,87 +233,6 @@ async def _notified(task, timeout):
     return got
 
 
-class _Turn:
-    """One wait in a worker thread, and the task that it is made for. One lock decides which of the two gives back what was taken:
-
-        thread: waits ... under the lock: the task has gone? give it back : keep it as the answer
-        task:   is cancelled ... under the lock: there is an answer? give it back : it has gone; end the wait
-
-    So nothing that is taken depends on what the loop hears of it: the loop may be closed before it hears, and its callbacks with it.
-    """
-
-    def __init__(self, act, undo):
-        self._act, self._undo = act, undo or (lambda _: None)
-        self._lock, self._ender = threading.Lock(), _Ender()
-        self._has_gone, self._answer, self._error = False, None, None
-
-    def run(self):
-        """In the worker thread. Answers nothing, and raises nothing: a task that has gone asks for neither."""
-        with self._lock:
-            if self._has_gone:
-                return
-        answer = error = None
-        try:
-            answer = self._ender.run(self._act)
-        except BaseException as raised:
-            error = raised
-        with self._lock:
-            if not self._has_gone:
-                self._answer, self._error = answer, error
-                return
-        if answer is not None:
-            self._undo(answer)
-
-    def leave(self):
-        """The task has gone: what was taken, or still is, goes back."""
-        with self._lock:
-            self._has_gone = True
-        if self._answer is not None:
-            self._undo(self._answer)
-        self.end()
-
-    def end(self):
-        """Ends the wait, if it has begun; a condition's, which takes its lock again, goes on to its time."""
-        self._ender.end()
-
-    def result(self):
-        """What it answered, once it has run: the task's from now on."""
-        if self._error is not None:
-            raise self._error
-        return self._answer
-
-
-async def _in_thread(act, undo):
-    """What `act()` answers in a worker thread.
-
-    If the task is cancelled meanwhile, its wait ends, and what it has taken is undone, unless it is None. What cannot be undone is waited
-    for, and answered.
-    """
-    trio = _trio()
-    if trio is not None:
-        # It waits for the thread in any case; the next checkpoint is where a cancelled task ends.
-        return await trio.to_thread.run_sync(act)
-    turn = _Turn(act, undo)
-    thread = asyncio.get_running_loop().run_in_executor(None, turn.run)
-    try:
-        await asyncio.shield(thread)
-    except BaseException as cancelled:
-        if undo is not None or not isinstance(cancelled, asyncio.CancelledError):
-            turn.leave()
-            raise
-        turn.end()
-        # However often it is cancelled meanwhile: nobody else would get the answer.
-        while not thread.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([thread])
-        answer = turn.result()
-        if answer is None:
-            raise
-        _cancel_later()
-        return answer
-    return turn.result()
-
-
 def _cancel_later():
     """The running task goes on with its answer, and is cancelled where it awaits next: not at once, as a task that ends first would lose what it
     answers. One request stays one; one that was taken back meanwhile (an `asyncio.timeout` whose block has ended) is none.
@@ -332,30 +247,6 @@ def _cancel_later():
         task.cancel()
 
     asyncio.get_running_loop().call_soon(deliver)
-
-
-async def _in_turns(act, timeout):
-    """What `act(seconds)` answers, at once or in a worker thread, which is None if the time was up."""
-    end, got = _end(timeout), act(0)
-    while got is None:
-        left = _left(end)
-        if left == 0.0:
-            raise TimeoutError("the time was up")
-        seconds = _TURN if left is None else min(_TURN, left)
-        got = await _in_thread(lambda seconds=seconds: act(seconds), None)
-    return got
-
-
-def _or_none(act):
-    """The same, with `None` where the time was up."""
-
-    def tried(seconds):
-        try:
-            return act(seconds)
-        except TimeoutError:
-            return None
-
-    return tried
 
 
 def _taken(of):
@@ -403,7 +294,8 @@ async def wait(of, timeout=None):
     or at a `Barrier`, answers the number there. A task that is cancelled while it waits for a notification has the lock again.
     """
     if isinstance(of, Barrier):
-        return await _at_barrier(of, timeout)
+        task, usual = of._task()
+        return await _over(task, usual if timeout is None else timeout)
     if isinstance(of, Condition):
         _taken(of)
         return await _notified(of._task(), timeout)
@@ -423,31 +315,11 @@ async def wait_changed(map_, key=None, timeout=None):
         return False
 
 
-async def _at_barrier(of, timeout):
-    has_come = False
-
-    def come():
-        nonlocal has_come
-        has_come = True
-        return of.wait(timeout)
-
-    try:
-        return await _in_thread(come, lambda _: None)
-    except asyncio.CancelledError:
-        # The end of a wait breaks the barrier, unless all have come before: then it is the next ones'.
-        if not has_come:
-            of.abort()
-        raise
-
-
 async def select(*arms, timeout=None):
-    """As `chappe.select`. A record that comes in the moment in which the task is cancelled is answered, and the task is cancelled where
-    it awaits next. Not with `arrival.wait`: an arrival is a thread's; `wait(barrier)` in a task of its own.
+    """As `chappe.select`. A task that is cancelled has done nothing of it. Not with `arrival.wait`: an arrival is a thread's; `wait(barrier)` in a task
+    of its own.
     """
-    if any(isinstance(getattr(arm, "__self__", None), Arrival) for arm in arms):
-        raise TypeError("an arrival is a thread's, and tasks share theirs: wait(barrier) in a task of its own")
-    tried = _or_none(lambda seconds: _select(*arms, timeout=seconds))
-    return await _in_turns(tried, timeout)
+    return _made(arms, await _now_or_over(_select_task, (_given(arms),), timeout))
 
 
 async def _heard(subscription, timeout):

@@ -33,6 +33,14 @@ def select(*arms, timeout=None):
     >>> choice.index, choice.value
     (1, {'epoch': 1})
     """
+    chosen = _select(_given(arms), timeout)
+    if chosen is None:
+        raise TimeoutError("nothing to choose was ready in time")
+    return _made(arms, chosen)
+
+
+def _given(arms):
+    """The arms, as the compiled part takes them."""
     given = []
     for arm in arms:
         if isinstance(arm, tuple) and len(arm) == 2:
@@ -44,12 +52,14 @@ def select(*arms, timeout=None):
             if as_arm is not None:
                 arm = as_arm(arm.__name__)
         given.append(arm)
-    chosen = _select(given, timeout)
-    if chosen is None:
-        raise TimeoutError("nothing to choose was ready in time")
+    return given
+
+
+def _made(arms, chosen):
+    """What the choice came to."""
     index, how, value = chosen
     if how == "ended":
         raise Disconnected(32, f"arm {index} of the choice: the other end of the tube has gone, or it was removed")
-    if how in ("record", "again"):
+    if how == "record":
         value = arms[index].__self__._decode(arms[index].__name__, value)
     return Choice(index, value)

@@ -50,11 +50,6 @@ class Awaited(Case):
             held.release()
             semaphore.up()
             tube.send(b"x")
-            # The threads that still wait give back what they get.
-            for _ in range(1000):
-                if pool.available and semaphore.value:
-                    break
-                await asyncio.sleep(0.01)
             return pool.available, semaphore.value, len(tube)
 
         self.assertEqual(self.run_(main()), (1, 1, 1))
@@ -100,34 +95,185 @@ class Awaited(Case):
         self.assertEqual((pool.available, semaphore.value, lock.locked()), (1, 1, False))
         both.write(0).release()
 
-    def test_one_of_the_two_gives_back_what_a_cancelled_task_had_taken(self):
-        from chappe.aio import _Turn
+    def test_a_choice_of_a_task_does_one_thing_of_any_kind(self):
+        async def main():
+            pool, lock, units = chappe.Pool(None, ["a", "b"]), chappe.Lock(), chappe.Semaphore(value=0)
+            full, tube, cast = chappe.Tube(slots=2), chappe.Tube(slots=2), chappe.Broadcast()
+            heard = cast.subscribe()
+            while full.try_send(b"old"):
+                pass
+            read, write = os.pipe()
+            arms = [pool.acquire, lock.acquire, units.down, tube.get, (full.send, b"new"), heard.recv, read]
+            makes = [
+                lambda: held.pop().release(),
+                lock.release,
+                units.up,
+                lambda: tube.put({"n": 1}),
+                lambda: full.recv(),
+                lambda: cast.send(b"told"),
+                lambda: os.write(write, b"x"),
+            ]
+            wanted = [None, lock, None, {"n": 1}, None, b"told", None]
+            held = [pool.acquire(), pool.acquire()]
+            lock.acquire()
+            for at, make in enumerate(makes):
+                choice = asyncio.create_task(aio.select(*arms))
+                await asyncio.sleep(0)
+                make()
+                index, value = await choice
+                self.assertEqual(index, at)
+                if at == 0:
+                    self.assertIn(value.value, "ab")
+                    held.append(value)
+                else:
+                    self.assertEqual(value, wanted[at])
+                if at == 6:
+                    self.assertEqual(os.read(read, 9), b"x")
+            # Those that were not chosen are as they were.
+            for permit in held:
+                permit.release()
+            lock.release()
+            self.assertEqual((pool.available, units.value, len(tube), len(heard)), (2, 0, 0, 0))
+            # What is there at once, and the time.
+            self.assertEqual((await aio.select(chappe.after(0).recv)).index, 0)
+            self.assertEqual((await aio.select(tube.recv, chappe.after(0.01).recv)).index, 1)
+            for timeout in 0, 0.01:
+                with self.assertRaises(TimeoutError):
+                    await aio.select(tube.recv, units.down, timeout=timeout)
+            with self.assertRaises(TypeError):
+                await aio.select(tube.recv, object())
+            # What a refused choice had lent was given back.
+            tube.put(2)
+            self.assertEqual(tube.get(), 2)
+            for fd in read, write:
+                os.close(fd)
 
-        for first in ("answer", "leave"):
-            taken, undone, may_answer = threading.Event(), [], threading.Event()
+        self.run_(main())
 
-            def act(taken=taken, may_answer=may_answer):
-                taken.set()
-                may_answer.wait()
-                return 7
+    def test_a_choice_of_a_task_says_what_was_removed_or_has_gone(self):
+        async def main():
+            pool, tube, units = chappe.Pool("gone/pool"), chappe.Tube("gone/tube", slots=2), chappe.Semaphore("gone/units", value=0)
+            with pool.acquire():
+                choice = asyncio.create_task(aio.select(pool.acquire, units.down))
+                await asyncio.sleep(0)
+                chappe.remove("gone/units", force=True)
+                with self.assertRaisesRegex(chappe.Removed, "arm 1"):
+                    await choice
+            self.assertEqual(pool.available, 1)
+            tube.attach(send=True)
+            choice = asyncio.create_task(aio.select(tube.recv, pool.acquire, tube.get))
+            index, permit = await choice
+            self.assertEqual(index, 1)
+            choice = asyncio.create_task(aio.select(tube.recv))
+            await asyncio.sleep(0)
+            tube.close(recv=False)
+            with self.assertRaises(chappe.Disconnected):
+                await choice
+            permit.release()
 
-            turn = _Turn(act, undone.append)
-            thread = threading.Thread(target=turn.run)
-            thread.start()
-            taken.wait()
-            if first == "answer":
-                may_answer.set()
-                thread.join()
-                turn.leave()
-            else:
-                turn.leave()
-                may_answer.set()
-                thread.join()
-            self.assertEqual(undone, [7], first)
-        # A turn whose task has gone before it begins does nothing.
-        turn = _Turn(self.fail, undone.append)
-        turn.leave()
-        turn.run()
+        self.run_(main())
+
+    def test_a_choice_that_is_cancelled_gives_back_what_it_was_granted(self):
+        async def main():
+            pool, lock, units, tube = chappe.Pool(), chappe.Lock(), chappe.Semaphore(value=0), chappe.Tube(slots=2)
+            for n in range(400):
+                permit = pool.acquire()
+                lock.acquire()
+                choice = asyncio.create_task(aio.select(pool.acquire, lock.acquire, units.down, tube.recv))
+                for _ in range(n // 4 % 3):
+                    await asyncio.sleep(0)
+                [permit.release, lock.release, units.up, lambda: tube.send(b"x")][n % 4]()
+                choice.cancel()
+                (over,) = await asyncio.gather(choice, return_exceptions=True)
+                self.assertIsInstance(over, asyncio.CancelledError)
+                if n % 4 != 0:
+                    permit.release()
+                if n % 4 != 1:
+                    lock.release()
+                if n % 4 == 2:
+                    units.down(0)
+                if n % 4 == 3:
+                    tube.recv(0)
+                self.assertEqual((pool.available, lock.locked(), units.value, len(tube)), (1, False, 0, 0))
+
+        self.run_(main())
+
+    def test_tasks_and_threads_turn_the_rounds_of_a_barrier(self):
+        async def main(action):
+            barrier, told = chappe.Barrier(3, action), []
+            loop = asyncio.get_running_loop()
+            for _ in range(20):
+                thread = loop.run_in_executor(None, barrier.wait)
+                told.append(sorted(await asyncio.gather(aio.wait(barrier), aio.wait(barrier), thread)))
+            self.assertEqual((told, barrier.n_waiting), ([[0, 1, 2]] * 20, 0))
+
+        acted = []
+        self.run_(main(None))
+        self.run_(main(lambda: acted.append(1)))
+        self.assertEqual(len(acted), 20)
+
+    def test_a_task_that_leaves_a_barrier_breaks_it_unless_all_have_come(self):
+        async def main():
+            barrier = chappe.Barrier(2)
+            waits = asyncio.create_task(aio.wait(barrier))
+            await asyncio.sleep(0)
+            self.assertEqual(barrier.n_waiting, 1)
+            waits.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await waits
+            self.assertEqual((barrier.n_waiting, barrier.broken), (0, True))
+            with self.assertRaises(chappe.BrokenBarrierError):
+                await aio.wait(barrier)
+            barrier.reset()
+            # It is cancelled behind the turn, before it goes on.
+            waits = asyncio.create_task(aio.wait(barrier))
+            await asyncio.sleep(0)
+            self.assertEqual(await aio.wait(barrier), 0)
+            waits.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await waits
+            self.assertEqual((barrier.n_waiting, barrier.broken), (0, False))
+            for late in aio.wait(barrier, 0), aio.wait(barrier, 0.01), aio.wait(chappe.Barrier(2, timeout=0.01)):
+                with self.assertRaises(chappe.BrokenBarrierError):
+                    await late
+                barrier.reset()
+            # Others are told by one that breaks.
+            waits = asyncio.create_task(aio.wait(barrier))
+            await asyncio.sleep(0)
+            barrier.abort()
+            with self.assertRaises(chappe.BrokenBarrierError):
+                await waits
+
+        self.run_(main())
+
+    def test_the_action_of_a_barrier_of_tasks_may_fail_or_die(self):
+        async def main():
+            barrier = chappe.Barrier(2, lambda: 1 // 0)
+            over = await asyncio.gather(aio.wait(barrier), aio.wait(barrier), return_exceptions=True)
+            self.assertEqual([type(e) for e in over], [chappe.BrokenBarrierError, ZeroDivisionError])
+            # Another process dies in the action: its round breaks.
+            barrier = chappe.Barrier(2, lambda: os._exit(0))
+            waits = asyncio.create_task(aio.wait(barrier))
+            await asyncio.sleep(0)
+            self.assertEqual(self.ended(self.forked(lambda: barrier.wait(60))), 0)
+            with self.assertRaises(chappe.BrokenBarrierError):
+                await waits
+            # One that waits at the gate while the action runs leaves the round alone.
+            begun, done = threading.Event(), threading.Event()
+            barrier = chappe.Barrier(1, lambda: (begun.set(), done.wait(60)))
+            thread = asyncio.get_running_loop().run_in_executor(None, barrier.wait)
+            self.assertTrue(begun.wait(60))
+            with self.assertRaises(chappe.BrokenBarrierError):
+                await aio.wait(barrier, 0.01)
+            waits = asyncio.create_task(aio.wait(barrier))
+            await asyncio.sleep(0)
+            waits.cancel()
+            await asyncio.gather(waits, return_exceptions=True)
+            self.assertFalse(barrier.broken)
+            done.set()
+            self.assertEqual(await thread, 0)
+
+        self.run_(main())
 
     def test_a_choice_that_is_cancelled_twice_loses_no_record(self):
         async def main(count=300):
@@ -151,36 +297,6 @@ class Awaited(Case):
             return got
 
         self.assertEqual(self.run_(main()), list(range(300)))
-
-    def test_a_cancellation_that_comes_with_an_answer_loses_neither(self):
-        async def main(goes_on):
-            tube, got = chappe.Tube(slots=4), []
-            before, inside = threading.Event(), threading.Event()
-
-            def slowly(seconds):
-                inside.set()
-                before.wait()
-                return tube.try_recv()
-
-            async def take():
-                got.append(await aio._in_thread(lambda: slowly(1), None))
-                if goes_on:
-                    await asyncio.Event().wait()
-                return got[0]
-
-            wait = asyncio.create_task(take())
-            await asyncio.get_running_loop().run_in_executor(None, inside.wait)
-            tube.send(b"x")
-            wait.cancel()
-            asyncio.get_running_loop().call_soon(before.set)
-            (ended,) = await asyncio.gather(wait, return_exceptions=True)
-            self.assertEqual(got, [b"x"])
-            if goes_on and hasattr(wait, "cancelling"):
-                self.assertEqual(wait.cancelling(), 1)
-            return type(ended)
-
-        self.assertEqual(self.run_(main(False)), bytes)
-        self.assertEqual(self.run_(main(True)), asyncio.CancelledError)
 
     def test_nothing_is_lost_by_many_cancels(self):
         cancels = int(os.environ.get("CHAPPE_PY_CANCELS", "100000"))

@@ -62,6 +62,7 @@ class Loops(Case):
             units, event, changes = chappe.Semaphore("all/units", value=0), chappe.Event("all/event"), chappe.Map("all/map")
             condition = chappe.Condition(chappe.Lock("all/its"), "all/condition")
             full, empty = chappe.Tube("all/full", slots=2), chappe.Tube("all/empty", kind="spsc")
+            barrier, stop = chappe.Barrier(2, name="all/barrier"), chappe.Semaphore("all/stop", value=0)
             while full.try_send(b"first"):
                 pass
             go, seen = asyncio.Event(), []
@@ -81,9 +82,12 @@ class Loops(Case):
                 waits = [section(aio.acquire(pool)), section(aio.acquire(lock)), section(aio.read(both)), section(aio.write(both))]
                 waits += [told(aio.down(units)), told(aio.wait(event)), told(aio.wait_changed(changes)), notified()]
                 waits += [told(aio.send(full, b"last")), told(aio.get(empty))]
+                waits += [told(aio.wait(barrier)), told(aio.select(stop.down, pool.acquire, timeout=60))]
                 waits = [asyncio.create_task(wait) for wait in waits]
                 await turns()
-                self.assertEqual((seen, units.waiting), ([], 1))
+                self.assertEqual((seen, units.waiting, stop.waiting), ([], 1, 1))
+            stop.up()
+            barrier.wait()
             units.up()
             event.set()
             changes["a"] = 1
@@ -99,7 +103,7 @@ class Loops(Case):
 
         before = threads().count("chappe-tasks")
         seen = self.run_(main())
-        self.assertEqual(seen, ["None", "None", "True", "True", "True", "got", "section", "section", "section", "section"])
+        self.assertEqual(seen, ["1", "Choice(index=0, value=None)", "None", "None", "True", "True", "True", "got", "section", "section", "section", "section"])
         # One for the arena, which calls no Python.
         self.assertLessEqual(threads().count("chappe-tasks"), before + 1)
 

@@ -104,7 +104,7 @@ pub(crate) fn info(body: Body<'_>) -> Option<BarrierInfo> {
 #[derive(Clone)]
 pub struct Barrier {
     pub(crate) handle: Handle,
-    rounds: Rounds<'static>,
+    pub(crate) rounds: Rounds<'static>,
 }
 
 impl std::fmt::Debug for Barrier {
@@ -341,7 +341,7 @@ impl Barrier {
     }
 
     /// What asks for a place, and asks again if there is none: a party may have died, and nobody has seen that yet.
-    fn places<R>(&self, ask: impl Fn() -> Result<R, Not>) -> Result<R, BarrierError> {
+    pub(crate) fn places<R>(&self, ask: impl Fn() -> Result<R, Not>) -> Result<R, BarrierError> {
         let asked = match ask() {
             // Also if that finds none: another thread may just have recovered one.
             Err(Not::Full) => {
@@ -396,7 +396,7 @@ impl Barrier {
     }
 
     #[cold]
-    fn dead(&self) -> BarrierError {
+    pub(crate) fn dead(&self) -> BarrierError {
         BarrierError::Dead { barrier: self.handle.shown() }
     }
 
@@ -536,23 +536,9 @@ impl<'a> Arrival<'a> {
         self.arm.is_ours() && Me::here(self.barrier.handle.map).is_ok_and(|me| me == self.me)
     }
 
-    /// Whether the arrival is still to be ended, by the member that arrived; also at a removed barrier, whose memory its bit keeps.
-    fn may_change(&self) -> bool {
-        !self.arm.concluded.get() && self.is_mine() && self.arm.rounds.body.has_bit(self.me.member)
-    }
-
     /// Takes it back if it is current. True: done.
     pub(crate) fn end(&self) -> bool {
-        let is_back = self.may_change() && self.arm.rounds.take_back(self.me.member);
-        if is_back {
-            self.concluded();
-        }
-        is_back
-    }
-
-    fn concluded(&self) {
-        self.arm.concluded.set(true);
-        self.arm.rounds.leave_once(self.me.member);
+        self.is_mine() && self.arm.take_back()
     }
 
     pub(crate) fn finish(&self, until: Until, breaks: bool) -> Result<Turn, BarrierError> {
@@ -577,39 +563,72 @@ impl<'a> Arrival<'a> {
 
     /// The result of an arrival that is over.
     pub(crate) fn conclude(&self) -> Result<Turn, BarrierError> {
-        let barrier = self.barrier.handle.shown();
-        if !self.arm.is_ours() {
+        self.arm.conclude(self.barrier, self.round, self.is_mine())
+    }
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        if self.is_mine() {
+            self.arm.let_go();
+        }
+    }
+}
+
+impl Arrived {
+    /// Whether it is still to be ended; also at a removed barrier, whose memory the member's bit keeps. What follows is for what has the member alone.
+    fn may_change(&self) -> bool {
+        !self.concluded.get() && self.is_ours() && self.rounds.body.has_bit(self.member)
+    }
+
+    /// Takes it back if it is current. True: done.
+    pub(crate) fn take_back(&self) -> bool {
+        let is_back = self.may_change() && self.rounds.take_back(self.member);
+        if is_back {
+            self.done();
+        }
+        is_back
+    }
+
+    /// Takes it back, or lets go of what became of it.
+    pub(crate) fn let_go(&self) {
+        if !self.take_back() && self.may_change() {
+            self.rounds.collect(self.member);
+            self.done();
+        }
+    }
+
+    fn done(&self) {
+        self.concluded.set(true);
+        self.rounds.leave_once(self.member);
+    }
+
+    /// What became of it, once it is over. `is_mine`: the caller has the member.
+    pub(crate) fn conclude(&self, of: &Barrier, round: u64, is_mine: bool) -> Result<Turn, BarrierError> {
+        let barrier = of.handle.shown();
+        if !self.is_ours() {
             return Err(BarrierError::Inherited { barrier });
         }
-        if self.arm.concluded.get() {
+        if self.concluded.get() {
             return Err(BarrierError::Twice { barrier });
         }
-        if !self.may_change() {
+        if !(is_mine && self.may_change()) {
             return Err(BarrierError::Dead { barrier });
         }
-        let outcome = self.arm.rounds.collect(self.me.member);
+        let outcome = self.rounds.collect(self.member);
         if outcome != Outcome::Waits {
-            self.concluded();
+            self.done();
         }
         match outcome {
-            Outcome::Turned { index, died: 0, .. } => Ok(Turn { index, round: self.round }),
+            Outcome::Turned { index, died: 0, .. } => Ok(Turn { index, round }),
             Outcome::Turned { index, died, pid } => {
-                Err(BarrierError::PartyDied { barrier, turn: Turn { index, round: self.round }, died, pid })
+                Err(BarrierError::PartyDied { barrier, turn: Turn { index, round }, died, pid })
             }
             Outcome::Broken(cause, pid) => Err(BarrierError::Broken { barrier, how: Broke::of(cause, pid) }),
             // The thread has left.
             Outcome::Gone => Err(BarrierError::Twice { barrier }),
             // The barrier was removed.
             Outcome::Waits => Err(BarrierError::Dead { barrier }),
-        }
-    }
-}
-
-impl Drop for Arrival<'_> {
-    fn drop(&mut self) {
-        if !self.end() && self.may_change() {
-            self.arm.rounds.collect(self.me.member);
-            self.concluded();
         }
     }
 }

@@ -112,7 +112,7 @@ impl Actor {
 
     /// Arrives, and waits for the turn, sleeping at once, until `deadline`. Too late: breaks the barrier, or takes the arrival back.
     pub fn passes(&self, at: BarrierAt, deadline: Option<u64>, breaks: bool) -> Passed {
-        self.arrives(at, false).map_or_else(|passed| passed, |arrived| self.waits_for(&arrived, deadline, breaks))
+        self.arrives(at, false).map_or_else(|passed| passed, |arrived| self.waits_for(self, &arrived, deadline, breaks))
     }
 
     /// As [`Actor::passes`], for once: then it leaves.
@@ -123,10 +123,22 @@ impl Actor {
         }
     }
 
+    /// As [`Actor::passes_once`], while another member of its process waits for it, as a task has it.
+    pub fn passes_seated(&self, at: BarrierAt, waiter: &Actor, deadline: Option<u64>) -> Passed {
+        match self.arrives(at, true) {
+            Ok((_, round)) => self.waits_once_as(waiter, at, round, deadline),
+            Err(passed) => passed,
+        }
+    }
+
     /// Waits, as above, for the turn of the round in which it has arrived for once.
     pub fn waits_once(&self, at: BarrierAt, round: u64, deadline: Option<u64>) -> Passed {
+        self.waits_once_as(self, at, round, deadline)
+    }
+
+    fn waits_once_as(&self, waiter: &Actor, at: BarrierAt, round: u64, deadline: Option<u64>) -> Passed {
         let Some(arrived) = at.rounds().map(|rounds| self.arrived(rounds)) else { return Passed::Dead };
-        let passed = self.waits_for(&(arrived, round), deadline, false);
+        let passed = self.waits_for(waiter, &(arrived, round), deadline, false);
         at.rounds().into_iter().for_each(|rounds| rounds.leave_once(self.member()));
         passed
     }
@@ -135,8 +147,14 @@ impl Actor {
         Arrived { rounds, member: self.member(), incarnation: process::incarnation(), concluded: Cell::new(false) }
     }
 
-    fn waits_for(&self, (arrived, round): &(Arrived, u64), deadline: Option<u64>, breaks: bool) -> Passed {
-        match self.choose_as(&[arrived], deadline, false) {
+    fn waits_for(
+        &self,
+        waiter: &Actor,
+        (arrived, round): &(Arrived, u64),
+        deadline: Option<u64>,
+        breaks: bool,
+    ) -> Passed {
+        match waiter.choose_as(&[arrived], deadline, false) {
             Ok(_) => {}
             Err(Refusal::TimedOut) if breaks => _ = arrived.rounds.time_out(self.member()),
             Err(Refusal::TimedOut) if arrived.rounds.take_back(self.member()) => return Passed::TimedOut,

@@ -101,6 +101,8 @@ fn listed<'s, A: Arms, R>(arms: &'s A, then: impl FnOnce(&[&'s dyn Arm]) -> R) -
 pub struct Seated {
     /// Nothing: the arm is dead.
     pub(super) taken: Option<Taken>,
+    /// The name of that.
+    dead: Option<String>,
     seats: Option<Seats>,
 }
 
@@ -124,6 +126,11 @@ impl Seats {
 }
 
 impl Seated {
+    /// The name of the object, if it was removed: then nothing was taken.
+    pub fn dead(&self) -> Option<&str> {
+        self.dead.as_deref()
+    }
+
     /// The seat in an arena.
     pub(super) fn seat_in(self, map: &Map) -> Option<Seat> {
         let Seats { main, private } = self.seats?;
@@ -192,13 +199,13 @@ impl<A: Arms> Future for Choosing<A> {
             seats.each().zip(&mut wakers).for_each(|(seat, waker)| *waker = seat.forget());
             seats
         });
-        let (at, taken) = match over {
-            Ok((at, taken)) => (at, Some(taken)),
-            Err(SelectError::Dead { arm, .. }) => (arm, None),
+        let (at, taken, dead) = match over {
+            Ok((at, taken)) => (at, Some(taken), None),
+            Err(SelectError::Dead { arm, name }) => (arm, None, Some(name)),
             Err(e) => return Poll::Ready(Err(e)),
         };
         let arms = arms.take().expect("seen above");
-        Poll::Ready(Ok(Chosen { at, arms, took: Seated { taken, seats } }))
+        Poll::Ready(Ok(Chosen { at, arms, took: Seated { taken, dead, seats } }))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::select::{ReceivingEnd, SendingEnd};
 use crate::semaphore::Semaphore;
 use crate::took::Took;
 use crate::tube::broadcast::Subscription;
-use crate::tube::named::{self, Record};
+use crate::tube::named::{self, NotReceived, Record};
 use crate::tube::{Receiver, RecvError, SendError, Sender, SingleReceiver, SingleSender};
 use chappe_tube::body::arms::{In, Out};
 use chappe_tube::body::{Not, Tube};
@@ -113,6 +113,17 @@ impl<R: ReceivingEnd> RecvNamed<'_, R> {
     #[doc(hidden)]
     pub fn finish(self, took: Seated) -> Result<R::Message, RecvError> {
         self.0.__finish(Took(took.taken))
+    }
+}
+
+impl RecvNamed<'_, Subscription<[u8]>> {
+    /// As `finish`, and says how the publishers have gone.
+    #[doc(hidden)]
+    pub fn finish_told(self, took: Seated) -> Result<Vec<u8>, NotReceived> {
+        let mut message = vec![0; self.0.size()];
+        let len = self.0.finish_into(took.taken, &mut message)?;
+        message.truncate(len);
+        Ok(message)
     }
 }
 
