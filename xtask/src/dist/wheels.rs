@@ -16,6 +16,7 @@ use crate::run::{Cargo, DIST_ALL, root, target};
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -33,6 +34,11 @@ impl System {
     /// Whether its programs run on this processor; those for glibc need that of this machine to be as new.
     fn is_here(&self) -> bool {
         self.processor() == std::env::consts::ARCH
+    }
+
+    /// As the names of its variables for build scripts end.
+    fn variable(&self) -> String {
+        self.target.replace('-', "_")
     }
 
     /// As a wheel's name ends.
@@ -99,8 +105,33 @@ impl Tools {
         command
     }
 
+    /// Programs that call zig's parts for a system. The same for the command and for the library, or cargo would compile all crates for each.
+    fn calls_of_zig(&self, system: &System) -> Result<Vec<(String, OsString)>> {
+        let at = target().join("dist-tools/zig").join(system.target);
+        fs::create_dir_all(&at)?;
+        let zig = self.programs.join("cargo-zigbuild");
+        let short = system.target.replace("-unknown", "");
+        let compiles = format!("-fno-sanitize=all -target {short}{} ", system.version);
+        let linker = format!("CARGO_TARGET_{}_LINKER", system.variable().to_uppercase());
+        let mut all = Vec::new();
+        for (part, first, names) in [
+            ("cc", &*compiles, &["CC", &linker][..]),
+            ("c++", &compiles, &["CXX"]),
+            ("ar", "", &["AR"]),
+            ("ranlib", "", &["RANLIB"]),
+        ] {
+            let file = at.join(part);
+            fs::write(&file, format!("#!/bin/sh\nexec '{}' zig {part} -- {first}\"$@\"\n", zig.display()))?;
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+            let whole =
+                |name: &&str| if *name == linker { linker.clone() } else { format!("{name}_{}", system.variable()) };
+            all.extend(names.iter().map(|name| (whole(name), file.clone().into())));
+        }
+        Ok(all)
+    }
+
     /// What both the command and the library are built with.
-    fn environment(&self, toolchain: &Toolchain) -> Result<Vec<(&'static str, OsString)>> {
+    fn environment(&self, system: &System, toolchain: &Toolchain) -> Result<Vec<(String, OsString)>> {
         let mut all: Vec<(&str, OsString)> = vec![
             ("PATH", self.path.clone()),
             ("SOURCE_DATE_EPOCH", self.epoch.clone().into()),
@@ -110,12 +141,14 @@ impl Tools {
             // By the linker: strip(1) knows the files of its own processor alone.
             ("CARGO_PROFILE_DIST_STRIP", "symbols".into()),
             ("CARGO_TARGET_DIR", own().into()),
+            ("RUSTFLAGS", toolchain.flags(system)?.into()),
         ];
         all.extend(toolchain.rustc.iter().map(|rustc| ("RUSTC", rustc.clone())));
         if toolchain.builds_std {
             all.push(("RUSTC_BOOTSTRAP", "1".into()));
         }
-        Ok(all)
+        let all = all.into_iter().map(|(name, value)| (name.to_owned(), value));
+        Ok(all.chain(self.calls_of_zig(system)?).collect())
     }
 }
 
@@ -149,13 +182,14 @@ impl Toolchain {
         files.any(|file| file.is_ok_and(|file| file.file_name().to_string_lossy().starts_with("libstd-")))
     }
 
-    /// The flags of rustc for the command, which needs no library of the system if that is musl's, or for the library.
-    fn flags(&self, system: &System, is_command: bool) -> Result<String> {
+    /// The flags of rustc for all crates. A library for musl needs the system's; the command, which does not, says so for itself alone.
+    fn flags(&self, system: &System) -> Result<String> {
         let mut flags = flags()?;
         if system.is_static() {
-            flags += if is_command { " -Ctarget-feature=+crt-static" } else { " -Ctarget-feature=-crt-static" };
             // What musl's programs begin with comes with zig.
             flags += if self.builds_std { " -Clink-self-contained=no" } else { "" };
+            // In the words in which maturin says it, if nobody else has.
+            flags += " -C target-feature=-crt-static";
         }
         Ok(flags)
     }
@@ -242,20 +276,20 @@ fn alone(system: &System, speaks: &System, packages: &Path, epoch: &str) -> Resu
 
 /// Makes one, of the source in `tree`.
 fn wheel(tools: &Tools, system: &System, toolchain: &Toolchain, tree: &Path, packages: &Path) -> Result<PathBuf> {
-    let environment = tools.environment(toolchain)?;
+    let environment = tools.environment(system, toolchain)?;
     let std = if toolchain.builds_std { "-Zbuild-std=std,panic_unwind" } else { "" };
-    let mut build = Cargo::new("zigbuild").directory(tree).args(["--profile", "dist", "--target"]);
-    build = build.args([format!("{}{}", system.target, system.version)]).args(install::COMMAND);
-    build = build.args((!std.is_empty()).then_some(std)).env("RUSTFLAGS", &toolchain.flags(system, true)?);
+    let mut build =
+        Cargo::new("rustc").directory(tree).args(["--profile", "dist", "--bin", "chappe"]).args(install::COMMAND);
+    build = build.args(["--target", system.target]).args((!std.is_empty()).then_some(std));
+    build = build.args(system.is_static().then_some(["--", "-Ctarget-feature=+crt-static"]).into_iter().flatten());
     for (name, value) in &environment {
         build = build.env(name, &value.to_string_lossy());
     }
     build.run()?;
-    let args = format!("--zig --target {} --compatibility {} {} {std}", system.target, system.tag, DIST_ALL.join(" "));
+    let args = format!("--target {} --compatibility {} {} {std}", system.target, system.tag, DIST_ALL.join(" "));
     let ask = "import build_package, sys; print(build_package.build_wheel(sys.argv[1], {'build-args': sys.argv[2]}))";
     let mut build = tools.program("python");
     build.args(["-c", ask]).arg(packages).arg(args).envs(environment).current_dir(tree);
-    build.env("RUSTFLAGS", toolchain.flags(system, false)?);
     let said = tool(build.env("CHAPPE_WHEEL_COMMAND", command(system)))?;
     let made = packages.join(said.lines().last().context("a wheel has a name")?);
     let tag = system.whole_tag();
@@ -264,7 +298,35 @@ fn wheel(tools: &Tools, system: &System, toolchain: &Toolchain, tree: &Path, pac
         "{}: a wheel for {tag} was wanted",
         made.display()
     );
-    let said = tool(tools.program("auditwheel").arg("show").arg(&made))?;
-    ensure!(said.replace('\n', " ").contains(&format!("\"{tag}\"")), "{said}");
+    let mut audit = tools.program("auditwheel");
+    if system.is_static() {
+        // Not in this system's libraries, where a linker's script has the name of musl's.
+        audit.args(["show", "--ldpaths", "/nonexistent"]);
+    } else {
+        audit.arg("show");
+    }
+    let said = tool(audit.arg(&made))?.replace('\n', " ");
+    // musl's loader takes each name of the C library's for itself; auditwheel knows Alpine's alone, and so asks that zig's be eliminated.
+    let is_musls = || said.contains("no external versioned symbols") && needs_alone(&said, "libc.so");
+    ensure!(said.contains(&format!("\"{tag}\"")) || system.is_static() && is_musls(), "{said}");
     Ok(made)
+}
+
+/// Whether auditwheel names this library alone as one that a wheel needs.
+fn needs_alone(said: &str, library: &str) -> bool {
+    let list = said.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(list, _)| list.trim());
+    list == Some(&format!("\"{library}\": null"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wheel_for_musl_needs_its_library_and_no_other() {
+        let said = |list: &str| format!("are required by the wheel: {{     {list} }}  In order to achieve");
+        assert!(needs_alone(&said("\"libc.so\": null"), "libc.so"));
+        assert!(!needs_alone(&said("\"libc.so\": null,     \"libz.so.1\": null"), "libc.so"));
+        assert!(!needs_alone("The wheel requires no external shared libraries!", "libc.so"));
+    }
 }
