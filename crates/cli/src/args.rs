@@ -245,7 +245,8 @@ pub enum Command {
     },
     /// Show the state of an object: its holders with their times, and its waiters in order
     ///
-    /// Of a pool: its permits' holders. A leased permit is kept by a job as well as by its holder. An orphan's holder
+    /// Of a pool: its permits' holders. A leased permit is kept by a job as well as by its holder: `chappe acquire` holds it, and its job
+    /// has another pid. An orphan's holder
     /// is gone, and its job goes on. The time of a hold is exact for commands and for holders that had to wait; a
     /// program that took its permit at once has held it "at least" so long. A permit that is set aside has no holder:
     /// it is for the first waiter, which waits for several. A job that cannot be seen from here (it runs in another PID

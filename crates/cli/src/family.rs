@@ -70,6 +70,15 @@ pub fn is_only_child(pid: i32, of: u32) -> bool {
     all.split_ascii_whitespace().eq([pid.to_string().as_str()])
 }
 
+/// A process's children, if the kernel lists them.
+pub fn children(pid: u32) -> Vec<u32> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
+        .collect()
+}
+
 /// Whether another process is in this process's group.
 pub fn group_is_shared() -> bool {
     let (me, group) = (std::process::id() as i32, crate::terminal::own_group());

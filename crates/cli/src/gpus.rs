@@ -7,17 +7,24 @@
 use crate::args::Gpus;
 use crate::ended::TIMED_OUT;
 use crate::said::{Failure, complain, failed, write};
-use crate::{time, within};
+use crate::{keep, signals, time};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use chappe::{Arena, ObjectState, Pool, PoolError};
 use serde_json::json;
-use std::io::Read;
-use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// What the driver calls a GPU, and a part of one: its name begins so.
 const BEGINNINGS: [&str; 2] = ["GPU-", "MIG-"];
+
+/// What the tools say where there is none.
+const NONE: [&str; 3] = ["No devices were found", "No devices found", "No AMD GPUs"];
+
+/// No tool's answer has more bytes.
+const MOST: usize = 1 << 20;
 
 /// Where the driver of NVIDIA's says which GPUs there are, for machines without its tools.
 const PROC: &str = "/proc/driver/nvidia/gpus";
@@ -145,53 +152,86 @@ struct Said {
     name: &'static str,
     out: String,
     err: String,
-    is_well: bool,
+    status: ExitStatus,
 }
 
-/// Runs a tool, for at most so long; None: there is no such tool.
+/// Runs a tool, for at most so long; None: there is no such tool. What it has left running, with its output open, is not waited for.
 fn tool(name: &'static str, args: &[&str], most: Duration) -> Result<Option<Said>> {
     let mut command = Command::new(name);
-    let mut ran = match command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // The tool may be a script: what the script has started ends with it.
+    let mut ran = match command.process_group(0).spawn() {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         ran => ran.with_context(|| format!("cannot run {name}"))?,
     };
-    let began = Instant::now();
-    let (tell, told) = channel();
-    let (mut out, mut err) = (ran.stdout.take().expect("a pipe"), ran.stderr.take().expect("a pipe"));
-    within::thread(name, move || {
-        let complaint = within::thread(name, move || all_of(&mut err));
-        let out = all_of(&mut out);
-        // Nobody may wait for it any more.
-        let _ = tell.send(complaint.map(|thread| (out, thread.join().unwrap_or_default())));
-    })?;
-    if let Ok(said) = told.recv_timeout(most) {
-        let (out, err) = said?;
-        // It has said all. What may hang now is its end, where the driver's files are closed.
-        loop {
-            if let Some(status) = ran.try_wait()? {
-                return Ok(Some(Said { name, out, err, is_well: status.success() }));
-            }
-            if began.elapsed() >= most {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(5));
+    let group = ran.id() as i32;
+    match heard(&mut ran, most) {
+        Ok((status, [out, err])) => Ok(Some(Said { name, out, err, status })),
+        Err(why) => {
+            // One that waits inside of the driver does not end by that: nobody waits for it.
+            signals::send(-group, libc::SIGKILL);
+            Err(why.context(format!("{name} is given up, and no pool is changed")))
         }
     }
-    // One that waits inside of the driver does not end by that: nobody waits for it.
-    let _ = ran.kill();
-    bail!(
-        "{name} has not ended within {}, and no pool is changed: the driver may hang (`dmesg` shows what it says of itself); --timeout gives \
-         it longer",
-        time::show(most)
-    )
 }
 
-/// What comes to the end, as text.
-fn all_of(pipe: &mut impl Read) -> String {
-    let mut all = Vec::new();
-    // What came before an error is what it said.
-    let _ = pipe.read_to_end(&mut all);
-    String::from_utf8_lossy(&all).into_owned()
+/// How it ended, and what it had written by then.
+fn heard(ran: &mut Child, most: Duration) -> Result<(ExitStatus, [String; 2])> {
+    let (mut out, mut err) = (ran.stdout.take().context("a pipe")?, ran.stderr.take().context("a pipe")?);
+    for fd in [out.as_raw_fd(), err.as_raw_fd()] {
+        // SAFETY: a plain call on an open descriptor; nobody else has this end of the pipe.
+        ensure!(unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK) } == 0, std::io::Error::last_os_error());
+    }
+    // None: it has ended already, or the kernel tells nobody when it does.
+    let end = keep::watch(ran.id() as i32).flatten();
+    let (began, mut texts, mut open) = (Instant::now(), [Vec::new(), Vec::new()], [true; 2]);
+    loop {
+        // First: behind its end it has no more to say.
+        let ended = ran.try_wait()?;
+        open = [open[0] && more(&mut out, &mut texts[0]), open[1] && more(&mut err, &mut texts[1])];
+        ensure!(
+            texts.iter().all(|text| text.len() <= MOST),
+            "it has written more than 1 MiB, and no list of GPUs is so long"
+        );
+        if let Some(status) = ended {
+            return Ok((status, texts.map(|text| String::from_utf8_lossy(&text).into_owned())));
+        }
+        let left = most.saturating_sub(began.elapsed());
+        ensure!(
+            !left.is_zero(),
+            "it has not ended within {}: the driver may hang (`dmesg` shows what it says of itself); --timeout gives it longer",
+            time::show(most)
+        );
+        let fd = |pipe: RawFd, open: bool| libc::pollfd {
+            fd: if open { pipe } else { -1 },
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut all = [
+            fd(out.as_raw_fd(), open[0]),
+            fd(err.as_raw_fd(), open[1]),
+            fd(end.as_ref().map_or(-1, AsRawFd::as_raw_fd), true),
+        ];
+        let pause = if end.is_some() { left } else { left.min(Duration::from_millis(5)) };
+        let pause = i32::try_from(pause.as_millis()).unwrap_or(i32::MAX).max(1);
+        // SAFETY: three valid entries; descriptors below 0 are left out. Where it fails, the loop looks again.
+        unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, pause) };
+    }
+}
+
+/// Reads what is there; whether more may come.
+fn more(pipe: &mut impl Read, text: &mut Vec<u8>) -> bool {
+    let mut part = [0; 4096];
+    while text.len() <= MOST {
+        match pipe.read(&mut part) {
+            Ok(0) => return false,
+            Ok(n) => text.extend_from_slice(&part[..n]),
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            // What came before an error is what it said.
+            Err(e) => return e.kind() == ErrorKind::WouldBlock,
+        }
+    }
+    true
 }
 
 impl Said {
@@ -203,23 +243,27 @@ impl Said {
         }
     }
 
-    /// Where it names no GPU: whether there is none, or it has failed.
-    fn listed(&self, gpus: Vec<Gpu>, complaints: Vec<String>) -> Result<Listed> {
-        let none = self.out.contains("No devices were found") || !complaints.is_empty();
-        ensure!(
-            self.is_well || none || !gpus.is_empty(),
-            "{} failed, and no pool is changed: {}",
-            self.name,
-            self.words()
-        );
-        Ok(Listed { gpus, complaints: complaints.iter().map(|line| format!("{}: {line}", self.name)).collect() })
+    /// Where it names no GPU: whether there is none, or it has failed, or says something that is not understood.
+    fn listed(&self, gpus: Vec<Gpu>, complaints: Vec<String>, strange: &[&str]) -> Result<Listed> {
+        let name = self.name;
+        let none = NONE.iter().any(|none| self.out.contains(none)) || !complaints.is_empty();
+        if gpus.is_empty() && !none {
+            ensure!(self.status.success(), "{name} failed ({}), and no pool is changed: {}", self.status, self.words());
+            if let Some(line) = strange.first() {
+                bail!(
+                    "the answer of {name} is not understood, and no pool is changed: it names no GPU, and says `{line}`"
+                );
+            }
+        }
+        let all = complaints.iter().map(String::as_str).chain(strange.iter().copied());
+        Ok(Listed { gpus, complaints: all.map(|line| format!("{name}: {line}")).collect() })
     }
 }
 
 /// What `nvidia-smi -L` says: a line for each GPU, and one for each instance of a GPU that is parted, which is used in place of the whole.
 fn nvidia(said: &Said) -> Result<Listed> {
     let (mut gpus, mut complaints): (Vec<Gpu>, Vec<String>) = (Vec::new(), Vec::new());
-    let mut whole = String::new();
+    let (mut whole, mut strange) = (String::new(), Vec::new());
     for line in said.out.lines().chain(said.err.lines()).map(str::trim) {
         let name =
             line.split_once("(UUID: ").and_then(|(_, rest)| rest.split_once(')')).map(|(name, _)| name.to_owned());
@@ -234,17 +278,28 @@ fn nvidia(said: &Said) -> Result<Listed> {
             }
             // A GPU that does not answer is named by its place on the bus alone.
             None if line.contains("Unable to determine") => complaints.push(line.to_owned()),
-            None => {}
+            None if line.is_empty() || NONE.iter().any(|none| line.contains(none)) => {}
+            None => strange.push(line),
         }
     }
-    said.listed(gpus, complaints)
+    said.listed(gpus, complaints, &strange)
 }
 
-/// What `rocm-smi --showuniqueid` says: `GPU[0] : Unique ID: 0x9a6b`. ROCR_VISIBLE_DEVICES calls that `GPU-9a6b`.
+/// What `rocm-smi --showuniqueid` says: `GPU[0] : Unique ID: 0x9a6b`. ROCR_VISIBLE_DEVICES calls that `GPU-9a6b`. Between rules of `=`.
 fn rocm(said: &Said) -> Result<Listed> {
-    let id = |line: &str| Some(line.trim().split_once("Unique ID: 0x")?.1.trim().to_owned());
-    let gpus = said.out.lines().filter_map(id).map(|id| format!("{}{id}", BEGINNINGS[0]));
-    said.listed(gpus.map(|name| Gpu { part_of: name.clone(), name }).collect(), Vec::new())
+    let (mut gpus, mut complaints, mut strange) = (Vec::new(), Vec::new(), Vec::new());
+    for line in said.out.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('=')) {
+        match line.split_once("Unique ID:").map(|(_, id)| id.trim()) {
+            Some(id) => match id.strip_prefix("0x") {
+                Some(id) => gpus.push(format!("{}{id}", BEGINNINGS[0])),
+                None => complaints.push(format!("{line}: without one a job cannot be given this GPU")),
+            },
+            None if NONE.iter().any(|none| line.contains(none)) => {}
+            None => strange.push(line),
+        }
+    }
+    let gpus = gpus.into_iter().map(|name| Gpu { part_of: name.clone(), name });
+    said.listed(gpus.collect(), complaints, &strange)
 }
 
 /// What the driver of NVIDIA's says of one GPU, in its directory of /proc.
@@ -259,7 +314,7 @@ fn of_information(text: &str) -> Option<Gpu> {
 fn used(most: Duration) -> Result<Vec<String>> {
     let said = tool("nvidia-smi", &["--query-compute-apps=gpu_uuid", "--format=csv,noheader"], most)?;
     let said = said.context("--idle asks nvidia-smi which GPUs are in use, and it is not there")?;
-    ensure!(said.is_well, "nvidia-smi does not say which GPUs are in use: {}", said.words());
+    ensure!(said.status.success(), "nvidia-smi does not say which GPUs are in use ({}): {}", said.status, said.words());
     Ok(said.out.lines().map(|line| line.trim().to_owned()).collect())
 }
 
@@ -268,7 +323,8 @@ mod tests {
     use super::*;
 
     fn said(out: &str, err: &str, is_well: bool) -> Said {
-        Said { name: "tool", out: out.into(), err: err.into(), is_well }
+        let status = std::os::unix::process::ExitStatusExt::from_raw(if is_well { 0 } else { 9 << 8 });
+        Said { name: "tool", out: out.into(), err: err.into(), status }
     }
 
     fn names(listed: &Listed) -> Vec<&str> {
@@ -295,13 +351,30 @@ mod tests {
     #[test]
     fn a_tool_that_failed_says_nothing_of_the_gpus() {
         let e = nvidia(&said("", "couldn't communicate with the NVIDIA driver\n", false)).err().unwrap().to_string();
-        assert!(e.contains("no pool is changed") && e.contains("couldn't communicate"), "{e}");
+        assert!(e.contains("(exit status: 9), and no pool is changed") && e.contains("couldn't communicate"), "{e}");
+    }
+
+    #[test]
+    fn an_answer_that_is_not_understood_is_shown_and_is_not_no_gpu() {
+        for (read, line) in [(nvidia as fn(&Said) -> _, "Liste der Karten:"), (rocm, "GPU[0]\t\t: Serial: 7")] {
+            let e = read(&said(&format!("\n{line}\nmore\n"), "", true)).err().unwrap().to_string();
+            assert!(e.contains(&format!("says `{line}`")) && e.contains("no pool is changed"), "{e}");
+        }
+        let listed = nvidia(&said("WARNING: infoROM\nGPU 0: A100 (UUID: GPU-a)\n", "", true)).unwrap();
+        assert_eq!((names(&listed), listed.complaints.clone()), (vec!["GPU-a"], vec!["tool: WARNING: infoROM".into()]));
+        for none in ["No devices were found\n", "No devices found.\n", ""] {
+            assert!(nvidia(&said(none, "", true)).unwrap().gpus.is_empty());
+        }
     }
 
     #[test]
     fn the_other_drivers_names_are_read() {
         let listed = rocm(&said("GPU[0]\t\t: Unique ID: 0x9a6b\nGPU[1]\t\t: Unique ID: N/A\n", "", true)).unwrap();
         assert_eq!(names(&listed), ["GPU-9a6b"]);
+        assert!(listed.complaints[0].starts_with("tool: GPU[1]"), "{:?}", listed.complaints);
+        let none =
+            "===== ROCm System Management Interface =====\nWARNING: No AMD GPUs specified\n== End of ROCm SMI Log ==\n";
+        assert!(rocm(&said(none, "", true)).unwrap().gpus.is_empty());
         let gpu = of_information("Model: \t\t A100\nGPU UUID: \t GPU-5e1c\nBus Type: \t PCIe\n").unwrap();
         assert_eq!(gpu, Gpu { name: "GPU-5e1c".into(), part_of: "GPU-5e1c".into() });
         assert_eq!(of_information("GPU UUID: \t GPU-????????-????\n"), None);

@@ -6,9 +6,9 @@ use crate::look::{
 };
 use crate::said::complain;
 use crate::within::{Patience, too_long};
-use crate::{time, tube};
+use crate::{family, time, tube};
 use anyhow::{Result, anyhow};
-use chappe::{Arena, Holder, ObjectInfo, ObjectState, Pool, Waiter};
+use chappe::{Arena, Holder, LEASE_VARIABLE, ObjectInfo, ObjectState, Pool, Waiter};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write;
@@ -143,6 +143,8 @@ struct HolderView {
     held_ms: u64,
     held_exact: bool,
     leased: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    job_pids: Vec<u32>,
     orphan: bool,
     set_aside: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -197,6 +199,7 @@ fn look(name: &str, interval: Option<Duration>, json: bool) -> Result<String> {
 impl HolderView {
     fn of(h: Holder, names: &Name) -> HolderView {
         HolderView {
+            job_pids: job_pids(&h),
             permit: names.permit(h.index),
             index: h.index,
             pid: h.who.pid,
@@ -211,6 +214,19 @@ impl HolderView {
             unseen: h.unseen.map(UnseenView::from),
         }
     }
+}
+
+/// The first processes of a job for which a living holder keeps its permit: its children with the mark of a lease. None that may not be looked at.
+fn job_pids(h: &Holder) -> Vec<u32> {
+    if !h.leased || h.orphan || h.who.elsewhere().is_some() {
+        return Vec::new();
+    }
+    let mark = format!("{LEASE_VARIABLE}=");
+    let is_marked = |pid: &u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|b| *b == 0).any(|variable| variable.starts_with(mark.as_bytes()))
+    };
+    family::children(h.who.pid).into_iter().filter(is_marked).collect()
 }
 
 fn first_line(name: &str, info: &ObjectInfo, waiting: usize) -> String {
@@ -235,10 +251,13 @@ fn show_text(pool: Option<&Pool>, waiters: &[Waiter]) -> String {
                 let _ = writeln!(text, "  {}  set aside for {}", names.permit(h.index), who_text(&h.who));
                 continue;
             }
-            let kind = match (h.orphan, h.leased) {
-                (true, _) => ", orphan",
-                (_, true) => ", leased",
-                _ => "",
+            let pids: Vec<String> = job_pids(&h).iter().map(u32::to_string).collect();
+            let kind = match (h.orphan, h.leased, pids.as_slice()) {
+                (true, ..) => ", orphan".to_owned(),
+                (_, true, []) => ", leased".to_owned(),
+                (_, true, [job]) => format!(", leased to its job, pid {job}"),
+                (_, true, jobs) => format!(", leased to its jobs, pids {}", jobs.join(", ")),
+                _ => String::new(),
             };
             let (permit, who, since) = (names.permit(h.index), holder_text(&h), time::at(h.held));
             let _ = writeln!(text, "  {permit}  held by {who}, since {since}{kind}");

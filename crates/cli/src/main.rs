@@ -225,7 +225,7 @@ fn run(cli: Cli, file_size: bool) -> Result<u8, Failure> {
         }
         Command::Lateness(a) => return lateness::run(&a, json),
         Command::Lab { words } => return Err(lab::run(&words)),
-        Command::Watch(a) => return eyes::watch::run(&a, json),
+        Command::Watch(a) => return eyes::watch::run(&a, json, file_size),
         Command::Pool(PoolCommand::Create { names, permits, mutex, order }) => {
             if mutex {
                 return Err(failed(anyhow::anyhow!(

@@ -63,7 +63,7 @@ impl Set {
     pub fn wait(&self, patience: Option<Duration>) -> Option<Came> {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         let limit = patience.map(|d| libc::timespec {
-            tv_sec: libc::time_t::try_from(d.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: libc::c_long::from(d.subsec_nanos()),
         });
         let at = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);

@@ -16,6 +16,7 @@ use crate::said::tell;
 use crate::signals::{self, Set};
 use crate::terminal::{self, Terminal};
 use crate::time;
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// How a job ended.
@@ -52,6 +53,8 @@ pub struct Watch {
     set: Set,
     /// What was blocked before, which is what the job is to start with.
     pub before: Set,
+    /// The first signal that came and asks a job to end.
+    pub asked: Cell<Option<i32>>,
 }
 
 impl Watch {
@@ -73,7 +76,7 @@ impl Watch {
         if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) } == 0 {
             chappe::keeps_descendants();
         }
-        Watch { set, before }
+        Watch { set, before, asked: Cell::new(None) }
     }
 
     /// What is blocked, to be taken one by one.
@@ -114,6 +117,9 @@ impl Watch {
             }
             let due = beside.as_mut().and_then(|beside| beside.look(job));
             let Some(came) = self.set.wait(left.into_iter().chain(due).min()) else { continue };
+            if matches!(came.signal, libc::SIGTERM | libc::SIGINT | libc::SIGHUP | libc::SIGQUIT) {
+                self.asked.set(self.asked.get().or(Some(came.signal)));
+            }
             if came.signal == libc::SIGCHLD || came.by_kernel && !job.own_group {
                 continue;
             }
@@ -134,6 +140,12 @@ impl Watch {
 enum News {
     Ended(Ended),
     Stopped(i32),
+}
+
+/// Takes note of every child that has ended: what a job has left running is this process's.
+pub fn bury() {
+    // There is no such job.
+    reap(0);
 }
 
 /// Takes note of every child that ended or stopped; answers what became of the job's first process.

@@ -31,7 +31,7 @@ pub fn show(d: Duration) -> String {
 pub fn at(ago: Duration) -> String {
     // SAFETY: asks for the time, with no place to put it.
     let now = unsafe { libc::time(std::ptr::null_mut()) };
-    let then = now - libc::time_t::try_from(ago.as_secs()).unwrap_or(0);
+    let then = now - i64::try_from(ago.as_secs()).unwrap_or(0);
     // SAFETY: an all-zero tm is a valid value, and is filled in here.
     let tm = unsafe {
         let mut tm: libc::tm = std::mem::zeroed();

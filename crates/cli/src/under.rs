@@ -46,6 +46,8 @@ pub struct Ran {
     pub after: Duration,
     /// The processes that it left running.
     pub left: Vec<Process>,
+    /// The first signal that chappe got meanwhile and that asks for an end, if one came.
+    pub asked: Option<i32>,
 }
 
 impl Under<'_> {
@@ -83,6 +85,6 @@ impl Under<'_> {
         {
             say(self.json, &e.to_string());
         }
-        Ok(Ran { ended, after: from.elapsed(), left: survivors })
+        Ok(Ran { ended, after: from.elapsed(), left: survivors, asked: watch.asked.get() })
     }
 }

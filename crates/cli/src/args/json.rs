@@ -36,7 +36,8 @@ show:
     of a pool also
     \"holders\": [{\"permit\": TEXT, \"index\": N, \"pid\": N, \"tid\": N, \"label\": TEXT,
       \"held_ms\": N, \"held_exact\": BOOL, \"leased\": BOOL, \"orphan\": BOOL, \"set_aside\": BOOL}],
-      and where it applies \"pid_namespace\": N, \"unseen\": {\"pid\": N,
+      and where it applies \"job_pids\": [N] (\"pid\" is then chappe's),
+      \"pid_namespace\": N, \"unseen\": {\"pid\": N,
       \"pid_namespace\": N, \"uid\": N or null, \"label\": TEXT, \"why\": TEXT}
     of a readers-writer lock also, if `chappe lock` has it for jobs,
     \"jobs\": [JOB], all of them; a JOB is

@@ -106,7 +106,7 @@ pub enum TermCommand {
     Send {
         /// The terminal
         name: String,
-        /// The text, after `--` if it begins with `-`; several are typed with spaces between. Without text, --key and --enter: what comes on stdin
+        /// The text, after `--` if it begins with `-`; several are typed with spaces between. `-`, or no text, --key and --enter: what comes on stdin (--key - types a dash)
         text: Vec<String>,
         /// Press Enter after the text
         #[arg(long)]
@@ -279,6 +279,7 @@ Examples:
   chappe term wait py --after \"$mark\" 42
   chappe term send py --key C-d
   chappe term send edit --paste < notes
+  date | chappe term send py --enter -
 
 Keys:
   Enter Tab Escape Space Backspace Up Down Left Right Home End PageUp

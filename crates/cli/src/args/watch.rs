@@ -46,5 +46,9 @@ Examples:
 Exit status:
   with --once the command's own; 124 if the time was up before; 125 chappe
   failed; 126 the command cannot be run; 127 it was not found. Without
-  --once it goes on until a signal ends it, whatever the command's status."
+  --once it goes on until a signal ends it, whatever the command's status.
+
+A signal that comes while the command runs (TERM, INT, HUP, QUIT, USR1, USR2)
+is passed on to the command and what it has started. Behind the command's end
+watch ends, too: by the first of TERM, INT, HUP and QUIT that came."
 }

@@ -12,11 +12,15 @@
 
 use super::figures::{self, ALL, Figure, Sort};
 use super::snapshot::Snapshot;
+use crate::args::Job;
 use crate::args::watch::Watch;
+use crate::ended::as_it_did;
 use crate::said::{Failure, complain};
-use crate::time::parse;
+use crate::signals::{self, Set};
+use crate::supervise;
+use crate::time::{Grace, parse};
+use crate::under::Under;
 use anyhow::{Result, anyhow, bail, ensure};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// One comparison, and since when it has been true.
@@ -167,8 +171,11 @@ fn failure(status: u8, why: anyhow::Error) -> Failure {
     Failure { status, why }
 }
 
-/// Runs it.
-pub fn run(a: &Watch, json: bool) -> Result<u8, Failure> {
+/// Runs it. `file_size`: SIGXFSZ had its default action when chappe started.
+///
+/// # Errors
+/// With the status that says which kind of failure it is.
+pub fn run(a: &Watch, json: bool, file_size: bool) -> Result<u8, Failure> {
     let mut expr = Expr::read(&a.expr).map_err(|e| failure(125, e))?;
     let arena = expr.arena();
     let begun = Instant::now();
@@ -189,11 +196,13 @@ pub fn run(a: &Watch, json: bool) -> Result<u8, Failure> {
         let holds = now.as_ref().is_some_and(|now| expr.holds(now));
         now.iter().flat_map(|now| expr.lacks(now)).for_each(|text| complain(json, &text));
         if holds && !held {
-            let status = command(a)?;
+            let status = command(a, json, file_size)?;
             if a.once {
                 return Ok(status);
             }
         }
+        // Of an earlier run.
+        supervise::bury();
         held = holds;
         before = now;
         let left = a.timeout.map(|most| (most, most.saturating_sub(begun.elapsed())));
@@ -207,16 +216,31 @@ pub fn run(a: &Watch, json: bool) -> Result<u8, Failure> {
     }
 }
 
-/// Runs the command to its end.
-fn command(a: &Watch) -> Result<u8, Failure> {
-    use std::os::unix::process::ExitStatusExt;
-    let status = Command::new(&a.command[0]).args(&a.command[1..]).env("CHAPPE_WATCH", &a.expr).status();
-    let status = status.map_err(|e| {
-        let status = if e.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
-        failure(status, anyhow!("cannot run `{}`: {e}", a.command[0].to_string_lossy()))
-    })?;
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    Ok(u8::try_from(code).unwrap_or(255))
+/// Runs the command to its end. A signal that comes meanwhile is the command's, and ends this behind it.
+fn command(a: &Watch, json: bool, file_size: bool) -> Result<u8, Failure> {
+    let before = Set::blocked_now();
+    let under = Under {
+        command: &a.command,
+        environment: vec![("CHAPPE_WATCH", a.expr.clone().into())],
+        lease: None,
+        object: "",
+        line: None,
+        beside: None,
+        // In this group: what the terminal sends ends both.
+        how: &Job { grace: Grace(None), foreground: true, close: true },
+        json,
+        file_size,
+    };
+    let ran = under.run()?;
+    if let Some(signal) = ran.asked.filter(|_| !a.once) {
+        signals::die_by(signal);
+    }
+    // What came behind the command's end ends this now.
+    before.set();
+    if a.once {
+        return Ok(as_it_did(ran.ended, None));
+    }
+    Ok(0)
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ fn now() -> Duration {
 }
 
 fn sleep_until(due: Duration) {
-    let at = libc::timespec { tv_sec: due.as_secs() as libc::time_t, tv_nsec: due.subsec_nanos().into() };
+    let at = libc::timespec { tv_sec: due.as_secs() as i64, tv_nsec: due.subsec_nanos().into() };
     // SAFETY: reads the time.
     while unsafe {
         libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const at, std::ptr::null_mut())

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 pub fn send(a: &Send, json: bool) -> Result<u8, Failure> {
     chappe::set_label(&format!("chappe send {}", a.name));
     let mut passed = Passed::new(json, length_of_stdin());
+    let mut left = 0;
     let sent = stdin_is_there().and_then(|()| Sink::to(a)).and_then(|sink| {
         let sent = match (a.format, &sink.schema) {
             (Some(format), Some(schema)) => encode(schema, format, stdin(), |record| sink.put(record, &mut passed)),
@@ -33,11 +34,12 @@ pub fn send(a: &Send, json: bool) -> Result<u8, Failure> {
             // By the schema each has as many bytes.
             (None, schema) => sink.bytes(a.records || schema.is_some(), &mut passed),
         };
-        sink.ends(sent, &passed)
+        sink.ends(sent, &passed, &mut left)
     });
     if let Err(e) = sent {
         let status = if matches!(e.downcast_ref(), Some(NotSent::Timeout(()))) { TIMED_OUT } else { 1 };
-        let why = anyhow!("after {} were sent to `{}`: {}", passed.told(), a.name, look::chain(&e));
+        let why =
+            anyhow!("after {} were sent to `{}`: {}{}", passed.told(), a.name, look::chain(&e), rest(left, &a.name));
         return Err(Failure { status, why });
     }
     if json {
@@ -48,6 +50,18 @@ pub fn send(a: &Send, json: bool) -> Result<u8, Failure> {
         )?;
     }
     Ok(0)
+}
+
+/// What is said of records that nobody has received.
+fn rest(left: usize, name: &str) -> String {
+    let (are, them) = match left {
+        0 => return String::new(),
+        1 => ("is", "it"),
+        _ => ("are", "them"),
+    };
+    format!(
+        "; {left} of the records {are} still in the tube, before what is sent next: `chappe recv {name} >/dev/null` takes {them} out"
+    )
 }
 
 /// Where records go.
@@ -121,11 +135,16 @@ impl Sink {
         Ok(())
     }
 
-    /// A sender that did not send all of it does not end well: receivers are told. One that has sent nothing leaves nothing that is a part.
-    fn ends(self, sent: Result<()>, passed: &Passed) -> Result<()> {
+    /// A sender that did not send all of it does not end well: receivers are told. One that has sent nothing leaves nothing that is a part. `left`:
+    /// how many records then lie in the tube.
+    fn ends(self, sent: Result<()>, passed: &Passed, left: &mut usize) -> Result<()> {
         match self.into {
             _ if sent.is_ok() || passed.records == 0 => {}
-            Into::One(_, sender, _) => sender.break_off(),
+            Into::One(tube, sender, _) => {
+                sender.break_off();
+                // What the tube cannot tell any more is in nobody's way.
+                *left = tube.info().map_or(0, |info| info.messages);
+            }
             Into::All(publisher) => publisher.break_off(),
         }
         sent

@@ -273,6 +273,35 @@ fn watch_runs_a_command_when_it_holds() {
 }
 
 #[test]
+fn a_signal_to_watch_is_its_commands_and_ends_watch_behind_it() {
+    for (once, signal) in [(false, libc::SIGTERM), (true, libc::SIGHUP)] {
+        let here = Place::new();
+        here.ok(&["sem", "create", "ready"]);
+        let script =
+            "trap 'echo got > got; exit 7' TERM HUP; (echo $$ > up; while [ -e up ]; do sleep 0.02; done) & wait $!";
+        let options: &[&str] = if once { &["--once", "ready.value == 0"] } else { &["ready.value == 0"] };
+        let watch = here.job_of("watch", options, script);
+        here.read("up");
+        watch.kill(signal);
+        let ran = watch.end();
+        // With --once the command decides.
+        let wanted = if once { (Some(7), None) } else { (None, Some(signal)) };
+        assert_eq!(((ran.status, ran.signal), here.read_now("got").as_str()), (wanted, "got\n"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_signal_between_two_runs_of_watchs_command_ends_watch() {
+    let here = Place::new();
+    here.ok(&["sem", "create", "ready"]);
+    let watch = here.job_of("watch", &["--interval", "1h", "ready.value == 0"], "echo $PPID > ran");
+    here.read("ran");
+    // It may run still, or have ended.
+    watch.kill(libc::SIGTERM);
+    assert_eq!(watch.end().signal, Some(libc::SIGTERM));
+}
+
+#[test]
 fn watch_says_what_is_wrong() {
     let here = Place::new();
     here.ok(&["sem", "create", "ready"]);

@@ -1,7 +1,8 @@
 //! `chappe gpus`, on a driver's tool that the test plays.
 
-use crate::place::{Place, Ran, executable};
+use crate::place::{Place, Ran, executable, runs, until};
 use serde_json::{Value, json};
+use std::os::unix::fs::OpenOptionsExt;
 
 /// `nvidia-smi`: lists what is in file `there`, says that programs compute on what is in `used`.
 const TOOL: &str = "#!/bin/sh\ncase $1 in -L) exec cat there;; *) exec cat used;; esac\n";
@@ -133,15 +134,48 @@ fn a_tool_that_fails_changes_nothing() {
 }
 
 #[test]
-fn a_tool_that_never_answers_is_given_up_and_changes_nothing() {
+fn a_tool_that_never_answers_is_given_up_with_what_it_started_and_changes_nothing() {
     let here = machine();
     gpus(&here, &[]);
-    // The fifo has no writer. The second has said all before it hangs.
+    // The fifo has no writer. The second has said all before it hangs. The shell waits for its child.
     for said in ["", "cat there; exec >&- 2>&-;"] {
-        let tool = format!("#!/bin/sh\n{said} [ -p fifo ] || mkfifo fifo; read x < fifo\n");
+        let child = "sh -c 'echo $$ > child; read x < fifo'";
+        let tool = format!("#!/bin/sh\nrm -f child; {said} [ -p fifo ] || mkfifo fifo; {child}; exit 0\n");
         executable(&here.file("bin/nvidia-smi"), tool.as_bytes());
         let ran = gpus(&here, &["--timeout", "100ms"]);
         assert!(ran.status == Some(1) && ran.err.contains("has not ended within 100ms"), "{ran:?}");
+        // A tool that did not come so far has started none.
+        let child = std::fs::read_to_string(here.file("child")).ok().and_then(|pid| pid.trim().parse().ok());
+        until("the tool's child has ended", || (!child.is_some_and(runs)).then_some(()));
     }
     assert_eq!(pools(&here), ["GPU-a", "GPU-b"]);
+}
+
+#[test]
+fn a_tool_is_not_waited_for_beyond_its_own_end() {
+    let here = machine();
+    // Its child has the output open, and waits for a fifo without a writer.
+    let tool = "#!/bin/sh\nmkfifo fifo; (read x < fifo) &\ncat there\n";
+    executable(&here.file("bin/nvidia-smi"), tool.as_bytes());
+    let ran = gpus(&here, &[]);
+    assert_eq!((ran.status, ran.out.as_str(), ran.err.as_str()), (Some(0), "GPU-a\nGPU-b\n", ""));
+    // Its child reads, once it has begun to.
+    until("the child ends", || {
+        std::fs::OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(here.file("fifo")).ok()
+    });
+}
+
+#[test]
+fn a_tool_that_talks_without_end_or_dies_of_a_signal_is_told_as_that() {
+    let here = machine();
+    executable(&here.file("bin/nvidia-smi"), b"#!/bin/sh\nexec yes 'GPU 0: A100 (UUID: GPU-a)'\n");
+    let ran = gpus(&here, &[]);
+    assert!(ran.status == Some(1) && ran.err.contains("more than 1 MiB"), "{ran:?}");
+    executable(&here.file("bin/nvidia-smi"), b"#!/bin/sh\nkill -9 $$\n");
+    let ran = gpus(&here, &[]);
+    assert!(ran.status == Some(1) && ran.err.contains("signal: 9 (SIGKILL)"), "{ran:?}");
+    executable(&here.file("bin/nvidia-smi"), b"#!/bin/sh\necho GPUs: many\n");
+    let ran = gpus(&here, &[]);
+    assert!(ran.status == Some(1) && ran.err.contains("says `GPUs: many`"), "{ran:?}");
+    assert!(pools(&here).is_empty());
 }

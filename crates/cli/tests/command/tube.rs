@@ -239,6 +239,30 @@ fn a_sender_of_a_stream_ends_with_its_last_receiver() {
 }
 
 #[test]
+fn a_broken_streams_rest_is_told_by_its_sender_with_what_takes_it_out() {
+    let here = Place::new();
+    here.ok(&["tube", "create", "t", "--size", "2", "--slots", "4"]);
+    let mut from = sender(&here, &["t"]);
+    until("it sends", || (here.json(&["show", "t"])["senders"] == 1).then_some(()));
+    let mut input = from.stdin.take().expect("a pipe");
+    input.write_all(b"a\nb\nc\nd\n").expect("it reads");
+    until("the tube is full", || (here.json(&["show", "t"])["messages"] == 4).then_some(()));
+    assert_eq!(recv(&here, &["t", "--count", "1"]).end().out, "a\n");
+    // More to send, and no receiver.
+    input.write_all(b"e\n").expect("it reads");
+    drop(input);
+    let why = String::from_utf8_lossy(&from.wait_with_output().expect("it ends").stderr).into_owned();
+    assert!(why.contains("; 3 of the records are still in the tube, before what is sent next: "), "{why}");
+    let told = why.split("`chappe recv").nth(1).and_then(|told| told.split('`').next()).expect("what to do");
+    let done = Place::spawn(&mut here.program("sh", &["-c", &format!("$CHAPPE recv{told}")])).end();
+    // It is told that they are a part; the next receiver is not, whenever that comes.
+    assert_eq!((done.status, here.json(&["show", "t"])["messages"].as_u64()), (Some(3), Some(0)), "{told}: {done:?}");
+    let receiver = recv(&here, &["t"]);
+    assert_eq!(send(&here, &["t"], b"next").0, Some(0));
+    assert_eq!(ended(receiver).out, "next");
+}
+
+#[test]
 fn a_sender_that_fails_before_its_first_record_leaves_no_word_of_it() {
     let here = Place::new();
     here.ok(&["tube", "create", "t", "--size", "4"]);
