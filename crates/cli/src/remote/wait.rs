@@ -73,7 +73,7 @@ impl Around<'_> {
 
 impl Circumstances for Around<'_> {
     fn is_over(&self) -> bool {
-        self.session.is_over()
+        self.session.is_over() || self.session.was_asked_in_vain()
     }
 
     fn gives_up(&self) -> bool {
@@ -157,7 +157,7 @@ pub fn wait(place: &Place, etcd: &Etcd, starting: Starting, how: &Wait<'_>) -> R
         // One that had a place in line waits for the engine, too.
         let contact = if was_in_line { None } else { began.checked_add(place.options.connect_timeout) };
         let within = drive::answers_until(until.into_iter().chain(contact).min());
-        let (mut session, look, started) = match starting.take() {
+        let (session, look, started) = match starting.take() {
             Some(starting) => {
                 let session = etcd.session_ahead(how.ttl, within);
                 // While the keeper starts.

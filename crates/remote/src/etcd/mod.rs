@@ -243,28 +243,23 @@ impl Etcd {
             let coming = client.comes();
             async move {
                 let granted = grant(&client, lease, ttl, most).await;
-                if let Some(pulse) = known.upgrade() {
-                    match &granted {
-                        Ok((_, ttl)) => pulse.renewed(sent, *ttl),
-                        Err(_) => pulse.ended(),
-                    }
+                if let (Ok((_, ttl)), Some(pulse)) = (&granted, known.upgrade()) {
+                    pulse.renewed(sent, *ttl);
                 }
                 drop(coming);
-                let goes_on = granted.is_ok();
                 let _ = tell.send(granted.map(drop));
-                if goes_on {
-                    renew(&client, lease, &known).await;
-                }
+                // Without an answer it may be there, with what was asked under it: the renewals tell.
+                renew(&client, lease, &known).await;
             }
         });
-        Session { engine: self.clone(), lease, pulse, came: Mutex::new(Some(came)) }
+        Session { engine: self.clone(), lease, pulse, came: Mutex::new(Came::Asked(came)) }
     }
 
     /// Renews a lease that is there.
     pub fn renewing(&self, lease: LeaseId, life: Life) -> Session {
         let pulse = Arc::new(Pulse::new(life));
         Connection::renew(self, lease, Arc::downgrade(&pulse));
-        Session { engine: self.clone(), lease, pulse, came: Mutex::default() }
+        Session { engine: self.clone(), lease, pulse, came: Mutex::new(Came::There) }
     }
 }
 
@@ -359,18 +354,43 @@ pub struct Session {
     engine: Etcd,
     lease: LeaseId,
     pulse: Arc<Pulse>,
-    /// Tells whether it was made, if that was not waited for.
-    came: Mutex<Option<Receiver<Result<(), EngineError>>>>,
+    came: Mutex<Came>,
+}
+
+/// What is known of a lease that was asked for.
+#[derive(Debug)]
+enum Came {
+    There,
+    Asked(Receiver<Result<(), EngineError>>),
+    Unanswered(EngineError),
 }
 
 impl Session {
     /// Waits until the engine has made the lease; at once, if that was waited for. What was granted under it tells the same.
     ///
     /// # Errors
-    /// Why there is none.
-    pub fn came(&mut self) -> Result<(), EngineError> {
-        let came = self.came.get_mut().unwrap_or_else(PoisonError::into_inner);
-        came.take().map_or(Ok(()), |came| came.recv().unwrap_or_else(|_| Err(gone())))
+    /// Why it did not say so.
+    pub fn came(&self) -> Result<(), EngineError> {
+        self.knows(|came| Some(came.recv().unwrap_or_else(|_| Err(gone()))))
+    }
+
+    /// Whether the engine has been asked for the lease in vain: it need not be there. What was granted under it nevertheless tells that it is.
+    pub fn was_asked_in_vain(&self) -> bool {
+        self.knows(|came| came.try_recv().ok()).is_err()
+    }
+
+    fn knows(
+        &self,
+        hear: impl FnOnce(&Receiver<Result<(), EngineError>>) -> Option<Result<(), EngineError>>,
+    ) -> Result<(), EngineError> {
+        // The few lines under the lock do not panic.
+        let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Came::Asked(answer) = &*came
+            && let Some(answer) = hear(answer)
+        {
+            *came = answer.map_or_else(Came::Unanswered, |()| Came::There);
+        }
+        if let Came::Unanswered(why) = &*came { Err(why.clone()) } else { Ok(()) }
     }
 
     /// The lease.
