@@ -22,6 +22,9 @@
 //! - I3: windows begin with four exchanges and double up to the full one. Within a window our thought goes on at the loop's rate, so a first rate that is wrong by
 //!   200 ppm costs 200 us a second of the window: the short ones teach the rate. A window that contradicts I1 is not counted, and short ones begin again.
 //!
+//! The peer is whatever answers with its time in fractions of a second: a program on the machine of an engine, say. etcd itself tells its time in whole seconds
+//! alone (the `Date` of an HTTP answer), too coarse for an exchange.
+//!
 //! An exchange that was lost is not told. One whose times cannot be (an answer before its question, a peer that was set back while it answered) is not counted.
 //! A peer that is set to another time is followed as [`Locked`] follows a jump.
 
