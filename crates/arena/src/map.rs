@@ -20,6 +20,7 @@ mod places;
 use crate::batches::Batches;
 use crate::gate::Gates;
 use crate::layout::{Geometry, Head, Kind};
+use chappe_plat::Made;
 use chappe_plat::atomic::{AtomicU32, AtomicU64};
 use chappe_plat::futex::Scope;
 use std::panic::RefUnwindSafe;
@@ -65,6 +66,8 @@ pub struct Map {
     pub(crate) blocks_next: [[AtomicU32; 2]; 2],
     /// A private arena's: a bit for each slot to which threads may come late.
     late: Box<[AtomicU64]>,
+    /// This process's: see [`Map::crowd`].
+    crowds: Made<Box<[AtomicU64]>>,
     /// How many slots the explorer's worlds have in a group.
     #[cfg(feature = "sim")]
     group: std::cell::Cell<u32>,

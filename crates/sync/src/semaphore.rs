@@ -371,9 +371,26 @@ impl Semaphore {
         left.is_some()
     }
 
+    /// As [`Semaphore::try_down`], for a task that else waits in its line: where threads take nothing past a waiter, it need not look for one first.
+    #[inline(always)]
+    pub(crate) fn down_or_wait(&self) -> Result<(), DownError> {
+        if self.take_one() {
+            return Ok(());
+        }
+        if self.is_ours() && !wait::is_barging(self.0.object) {
+            return Err(DownError::WouldBlock);
+        }
+        self.down_slow(Until::Now)
+    }
+
+    /// Whether the arena's waiters are this process's, or of a named one.
+    fn is_ours(&self) -> bool {
+        self.0.map.directory().is_some() || self.0.map.is_covered(process::incarnation())
+    }
+
     #[inline(never)]
     fn down_slow(&self, until: Until) -> Result<(), DownError> {
-        if self.0.map.directory().is_none() && !self.0.map.is_covered(process::incarnation()) {
+        if !self.is_ours() {
             // A forked child's copy: the parent's waiters do not exist here.
             Arena::private();
         }

@@ -15,10 +15,10 @@
 //! One that is leaked (`mem::forget`), or that belongs to a light thread which dies, keeps its place in the line until the process ends, and what it
 //! is granted with it.
 //!
-//! Of the tasks of a process that wait for one object at once, 64 have places in its line. The others come up in their order, as those are served: so
-//! tasks without number cost an object 64 places of its arena at most. Each has its place by arrival, from its first poll on; but while all 64 were granted
-//! something and were not polled yet, threads and other processes may overtake the tasks that have no place. (Notifications are kept for nobody: each
-//! task that waits for one has a place.)
+//! Of the tasks of a process that wait for one object at once, 64 have places in its line, or 8 (at mutexes, locks, tubes, barging semaphores, and what
+//! serves by priority). The others come up in their order, as those are served: so tasks without number cost an object few places of its arena. Each has its
+//! place by arrival, from its first poll on; but while all of those were granted something and were not polled yet, threads and other processes may overtake
+//! the tasks that have no place. (Notifications are kept for nobody: each task that waits for one has a place.)
 //!
 //! What a tube has is kept for nobody: a task that waits there is told, tries, and waits again in its old place if another was faster. In a tube without
 //! slots a thread that waits is met before a task that waits to receive.

@@ -16,17 +16,17 @@
 //! stand until it is their turn to sit down (`tasks/crowd`).
 //!
 //! - I1: the waker is noted before the task's last look at the word in each poll. The granter swaps the word before it looks for the waker. So
-//!   one of them sees the other (E1): the poll sees the grant, or the granter the waker of this poll. It is taken away after the call
-//!   has returned, and only if no poll has noted one since: a granter that is stopped before the call does not have it alone, and another granter
-//!   repeats the wake.
+//!   one of them sees the other (E1): the poll sees the grant, or the granter the waker of this poll. It counts as called after the call
+//!   has returned, and until a poll notes one again: a granter that is stopped before the call does not have it alone, and another granter
+//!   repeats the wake. It stays noted until the wait is over.
 //! - I2: a wait that is dropped ends as a wait that is out of time. If it was granted, it ends as one that only looked: what was granted
 //!   goes back, and from there to the next waiter; of what it was told without trying, the next is told. One swap decides (wait queue, R2).
 //! - I3: the seat goes to another wait only when the bits are cleared. A granter that was stopped before the wake then wakes the next task
 //!   in the seat: for nothing, once.
 //! - I4: a waker is a function of somebody else's. It may panic: the panic ends here, and the granter goes on. It may drop the task, and so
 //!   end waits and objects: a granter that has a lock of chappe's calls it when it has released that (plat, `later`). One for which
-//!   another thread waits with a lock hands the call over to that thread, and one that ends, to a new thread. Nothing of the task's is
-//!   half done when one of the waker's functions is called, so any of them may panic in a poll or a drop, too.
+//!   another thread waits with a lock hands the call over to that thread, and one that ends, to a new thread. A panic of
+//!   its drop ends where chappe drops it, so a poll loses nothing that it was granted. Nothing of the task's is half done when it is cloned.
 //!
 //! Ordering edges:
 //! - E1: the sitter's mutex. If the granter had it first, its swap of the word is before the poll's look; else it finds the poll's waker.
@@ -56,6 +56,8 @@ pub use seat::{FREE, Seat};
 
 use crate::claim::granted;
 use crate::lull::look;
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+use crate::operation::Site;
 use crate::operation::{Arm, Mode, Refused, Taken, WaitSpec};
 use crate::order::Order;
 use crate::wait::{Arrival, Begun, Ended, Parties, Patience, Terms, arrive, begin, end, sleeps};
@@ -153,6 +155,12 @@ impl Waiting {
             _ => {}
         }
         given.map(|_| Taken::UNIT)
+    }
+
+    /// When it is called, if it stands: see [`crowd::turn`].
+    #[cfg(not(any(feature = "sim", feature = "loom")))]
+    pub fn turn(&self, site: &Site) -> crowd::Turn {
+        crowd::turn(site, self.priority, self.arrival.tickets.0)
     }
 
     fn terms<'a>(&self, patience: &'a Patience<'a>) -> Terms<'a> {

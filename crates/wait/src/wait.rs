@@ -119,6 +119,8 @@ mod state;
 mod terms;
 mod word;
 
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+pub use batch::has_batches;
 pub use discipline::Discipline;
 pub use discipline::{Arrival, BARGING, NUMBER, arrive, is_barging};
 pub use line::{Candidate, candidate, each, is_no_others, is_still, waits_at, waits_on};
@@ -172,11 +174,14 @@ pub fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_>) -> B
         last = last.max(State(m.state.load(Ordering::Relaxed)).number(|| 0));
     }
     let number = last.wrapping_add(1) & WAIT_MASK;
+    let mut drains = false;
     for site in arms.iter().map(|arm| arm.site()).filter(|site| site.nature.drains()) {
+        drains = true;
         kinds::before(site.map, site.place.index);
     }
     publish(who, number, terms);
-    let joining = batch::Joining::begin(who, terms.arrival.tickets);
+    // The others have no batches.
+    let joining = drains.then(|| batch::Joining::begin(who, terms.arrival.tickets));
     let mut begun = Begun { number, first: terms.first, enlisted: 0, dead: None, is_blind: false };
     let mut is_late = false;
     for k in 0..arms.len() {
@@ -193,7 +198,7 @@ pub fn begin<A: Arm + ?Sized>(who: &Parties, arms: &[&A], terms: Terms<'_>) -> B
         {
             standing.own.enlists();
         }
-        joining.before_bit(map, place.index);
+        joining.iter().for_each(|joining| joining.before_bit(map, place.index));
         // E1, before our look at the cells.
         map.enlist(place.index, member);
         begun.enlisted = k + 1;

@@ -24,6 +24,7 @@ use crate::layout::{
     ABI, Cell, Extent, Geometry, Head, INLINE_MEMBERS, MAGIC, Member, MemberKind, Object, REMOVED, REMOVING, SERVING,
     VERSION,
 };
+use chappe_plat::Made;
 use chappe_plat::atomic::{AtomicU64, Ordering, fence};
 use chappe_plat::dir::{Dir, File};
 use chappe_plat::futex::Scope;
@@ -73,6 +74,7 @@ impl Map {
             batches: Batches::named(geometry),
             blocks_next: Default::default(),
             late: Box::default(),
+            crowds: Made::new(),
             #[cfg(feature = "sim")]
             group: crate::layout::GROUP.into(),
         })
@@ -204,6 +206,7 @@ impl Map {
             batches: Batches::private(geometry),
             blocks_next: Default::default(),
             late: words(geometry.objects.div_ceil(64) as usize),
+            crowds: Made::new(),
             #[cfg(feature = "sim")]
             group: crate::layout::GROUP.into(),
         };

@@ -1,6 +1,7 @@
 //! Where the parts of a mapped arena lie, and how much of each is in use. Creating, attaching and removing are in the parent module.
 
 use super::Map;
+use crate::batches::words;
 use crate::error::ArenaError;
 use crate::gate::Gates;
 use crate::layout::{
@@ -77,6 +78,12 @@ impl Map {
     pub(crate) fn roster(&self, group: u32) -> &AtomicU32 {
         assert!(group < self.geometry.rosters());
         self.at(self.geometry.rosters_at() + group as usize * 4)
+    }
+    /// How many tasks of this process have places at an object, in the terms of `crowd` of the wait queue, its only user. It lies in the memory of the
+    /// process, and is 0 at first. `None`: the object is not made yet.
+    #[inline]
+    pub fn crowd(&self, object: u32) -> Option<&AtomicU64> {
+        self.crowds.get_or(|| words(self.geometry.objects as usize)).get(object as usize)
     }
     /// How many words of a wait set can have bits set now.
     #[inline]

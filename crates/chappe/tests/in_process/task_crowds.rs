@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// How many tasks of a process have seats at one object.
+/// How many tasks of a process have seats at a semaphore or pool that serves in order; and at other objects.
 const SEATS: usize = 64;
+const FEW: usize = 8;
 
 /// Says which task is to be polled.
 struct Calls(usize, Sender<usize>);
@@ -201,7 +202,7 @@ fn each_of_a_crowds_notifications_is_heard() {
 fn those_who_stand_are_called_by_priority() {
     let pool = Pool::private_by(1, chappe::Discipline::Priority { aging: None }).unwrap();
     let held = pool.acquire_owned().unwrap();
-    let mut tasks = Tasks::new(SEATS + 1, || pool.acquire_async());
+    let mut tasks = Tasks::new(FEW + 1, || pool.acquire_async());
     let (waker, _, woken) = bell();
     let mut high = pin!(pool.acquire_async());
     assert!(Priority(9).during(|| poll(&mut high, &waker).is_pending()));
@@ -212,7 +213,7 @@ fn those_who_stand_are_called_by_priority() {
     assert_eq!(tasks.serve(1), [1]);
     let Poll::Ready(Ok(permit)) = poll(&mut high, &waker) else { panic!("it has the highest priority") };
     drop(permit);
-    assert_eq!(tasks.serve(SEATS - 1).len(), SEATS - 1);
+    assert_eq!(tasks.serve(FEW - 1).len(), FEW - 1);
 }
 
 #[test]
@@ -228,4 +229,41 @@ fn a_removed_pools_crowd_is_told() {
         assert!(all.iter_mut().all(|task| dead(poll(&mut task.as_mut(), &waker))));
         drop(held);
     });
+}
+
+#[test]
+fn a_crowd_at_a_removed_object_ends_though_its_slot_is_anothers() {
+    in_a_house("crowd_slot", || {
+        let few = ArenaOptions { members: Some(256), objects: Some(8), cells: Some(8), data: Some(64) };
+        let arena = Arena::open_or_create("few", &few).unwrap();
+        let old = Semaphore::create_in(&arena, "old", 0).unwrap();
+        let others = (0..).map_while(|at| Semaphore::create_in(&arena, &format!("s{at}"), 0).ok()).count();
+        assert!(others > 0);
+        let waker = bell().0;
+        let mut all: Vec<_> = (0..SEATS + 3).map(|_| Box::pin(old.down_async())).collect();
+        let mut dead = |at: std::ops::Range<usize>| {
+            let polled = all[at].iter_mut().map(|task| poll(&mut task.as_mut(), &waker));
+            polled.filter(|over| matches!(over, Poll::Ready(Err(DownError::Dead { .. })))).count()
+        };
+        assert_eq!(dead(0..SEATS + 3), 0);
+        Semaphore::remove("few/old", true).unwrap();
+        assert_eq!(dead(0..SEATS), SEATS, "those behind them were called, and were not polled");
+        let new = Semaphore::create_in(&arena, "new", 0).expect("the slot is free again, and there is no other");
+        let mut tasks = Tasks::new(SEATS + 3, || new.down_async());
+        assert_eq!(new.waiters().len(), SEATS);
+        assert_eq!(dead(SEATS..SEATS + 3), 3);
+        new.up_many(SEATS as u32 + 3).unwrap();
+        assert_eq!(tasks.serve(SEATS + 3).len(), SEATS + 3);
+        assert_eq!((new.value(), new.waiters().len()), (0, 0));
+    });
+}
+
+#[test]
+fn each_of_a_mutexs_crowd_locks() {
+    let m = Mutex::private(0).unwrap();
+    let held = block_on(m.lock_async()).unwrap();
+    let mut tasks = Tasks::new(3 * FEW, || m.lock_async());
+    drop(held);
+    assert_eq!(tasks.serve(3 * FEW).len(), 3 * FEW);
+    assert!(m.try_lock().is_ok());
 }

@@ -495,3 +495,16 @@ fn futures_may_go_from_thread_to_thread() {
         assert!(over.join().unwrap());
     });
 }
+
+#[test]
+fn a_waiting_future_has_200_bytes_at_most() {
+    let (s, m) = (Semaphore::private(0).unwrap(), Mutex::private(0u64).unwrap());
+    let (tx, rx) = chappe::tube::bounded::<u64>(1);
+    let sizes = [
+        size_of_val(&s.down_async()),
+        size_of_val(&m.lock_async()),
+        size_of_val(&rx.recv_async()),
+        size_of_val(&tx.send_async(0)),
+    ];
+    assert!(sizes.iter().all(|size| *size <= 200), "{sizes:?}");
+}

@@ -193,10 +193,8 @@ impl<A: Arms> Future for Choosing<A> {
             Poll::Ready(over) => over,
         };
         stays.alarm = None;
-        // Dropped last, with nothing locked.
-        let mut wakers = [None, None];
         let seats = stays.stay.take().map(|(seats, _)| {
-            seats.each().zip(&mut wakers).for_each(|(seat, waker)| *waker = seat.forget());
+            seats.each().for_each(|seat| drop(seat.forget()));
             seats
         });
         let (at, taken, dead) = match over {

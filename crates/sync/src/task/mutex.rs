@@ -5,9 +5,9 @@ use crate::awaited::Locks;
 use crate::contend::need;
 use crate::error::LockError;
 use crate::mutex::{Mutex, OwnedLockResult};
-use chappe_arena::Joined;
+use chappe_arena::ArenaError;
 use chappe_plat::clock;
-use chappe_wait::attachment::process_attachment;
+use chappe_wait::attachment::{process_attachment, process_member};
 use chappe_wait::operation::{Arm, Refused, Site};
 use chappe_wait::owner::held_by;
 use chappe_wait::wait::Party;
@@ -19,8 +19,8 @@ use std::task::{Context, Poll};
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Lock<'a, T> {
     mutex: &'a Mutex<T>,
-    /// Once it waits: the member that stands for the process, and since when.
-    begun: Option<(Joined, u64)>,
+    /// Since when it waits.
+    since: u64,
     wait: Wait,
 }
 
@@ -41,13 +41,23 @@ impl<T> Mutex<T> {
     /// `OwnerDied`, with the guard; `Condemned`, `Dead`, `Inherited`; `Arena` if its arena has no place left, and no other task of the process has
     /// one at this mutex.
     pub fn lock_async(&self) -> Lock<'_, T> {
-        Lock { mutex: self, begun: None, wait: Wait::new(true, 0) }
+        Lock { mutex: self, since: 0, wait: Wait::new(true, 0) }
     }
 }
 
-/// As what its task waits for.
-fn locks<T>(mutex: &Mutex<T>, process: Joined) -> Locks {
-    Locks::new(Site::of(mutex.handle.map, mutex.handle.place), held_by(process.index, process.generation))
+/// As what its task waits for, in the name of the process. `None`: this process has not begun to.
+fn begun<T>(mutex: &Mutex<T>) -> Option<Locks> {
+    let process = process_member(mutex.handle.map)?;
+    Some(Locks::new(Site::of(mutex.handle.map, mutex.handle.place), held_by(process.member, process.generation)))
+}
+
+/// The same, begun if it is not.
+fn locks<T>(mutex: &Mutex<T>) -> Result<Locks, ArenaError> {
+    if let Some(locks) = begun(mutex) {
+        return Ok(locks);
+    }
+    let process = process_attachment(mutex.handle.map)?;
+    Ok(Locks::new(Site::of(mutex.handle.map, mutex.handle.place), held_by(process.index, process.generation)))
 }
 
 /// The error of a task's wait that a forked child inherited.
@@ -59,23 +69,18 @@ impl<'a, T> Future for Lock<'a, T> {
     type Output = OwnedLockResult<'a, T>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Lock { mutex, begun, wait } = self.get_mut();
-        let (process, since) = match (*begun, &wait.stay) {
-            (Some((process, since)), Some(_)) => (process, Some(since)),
-            _ => match process_attachment(mutex.handle.map) {
-                Ok(process) => (process, None),
-                Err(e) => return Poll::Ready(Err(LockError::Arena(e))),
-            },
+        let Lock { mutex, since, wait } = self.get_mut();
+        let locks = match locks(mutex) {
+            Ok(locks) => locks,
+            Err(e) => return Poll::Ready(Err(LockError::Arena(e))),
         };
-        let locks = locks(mutex, process);
-        if wait.stay.is_none()
-            && !matches!(locks.attempt(&Party::nobody(mutex.handle.map), false), Err(Refused::NoneFree))
-        {
-            return Poll::Ready(mutex.awaited(locks.outcome(), locks.mine));
+        if wait.stay.is_none() {
+            if !matches!(locks.attempt(&Party::nobody(mutex.handle.map), false), Err(Refused::NoneFree)) {
+                return Poll::Ready(mutex.awaited(locks.outcome(), locks.mine));
+            }
+            *since = clock::now();
         }
-        let since = since.unwrap_or_else(clock::now);
-        *begun = Some((process, since));
-        wait.need = need(since);
+        wait.need = need(*since);
         let Poll::Ready(over) = wait.poll(&locks, cx, |_, _| ()) else { return Poll::Pending };
         Poll::Ready(match over {
             Ok(()) => mutex.awaited(locks.outcome(), locks.mine),
@@ -91,8 +96,9 @@ impl<'a, T> Future for Lock<'a, T> {
 
 impl<T> Drop for Lock<'_, T> {
     fn drop(&mut self) {
-        if let Some((process, _)) = self.begun {
-            let locks = locks(self.mutex, process);
+        if self.wait.stay.is_some()
+            && let Some(locks) = begun(self.mutex)
+        {
             self.wait.end(&locks);
         }
     }

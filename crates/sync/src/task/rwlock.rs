@@ -19,6 +19,7 @@ pub struct BySeat {
 
 impl BySeat {
     pub(super) fn new(seat: Seat) -> BySeat {
+        let _needless = seat.forget();
         BySeat { _seat: seat, _not_sync: PhantomData }
     }
 }

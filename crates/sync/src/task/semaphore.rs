@@ -37,7 +37,7 @@ impl Future for Down<'_> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Down { semaphore, wait } = self.get_mut();
         if wait.may_take(*semaphore) {
-            match semaphore.try_down() {
+            match semaphore.down_or_wait() {
                 Err(DownError::WouldBlock) => {}
                 over => return Poll::Ready(over),
             }

@@ -29,7 +29,7 @@ pub struct Receiving<'a, T> {
     into: &'a In<Arc<Tube<T>>>,
     wait: Wait,
     /// Of a clock.
-    alarm: Option<Alarm>,
+    alarm: Option<Box<Alarm>>,
 }
 
 // SAFETY: the end is one that threads share, or is this future's alone meanwhile; the message goes from thread to thread.
@@ -229,7 +229,7 @@ impl<T> Future for Receiving<'_, T> {
                     let Some(due) = clock.due() else { return Poll::Pending };
                     if !alarm.as_ref().is_some_and(|alarm| alarm.is_for(due, cx.waker())) {
                         *alarm = match Alarm::set(due, cx.waker()) {
-                            Ok(alarm) => Some(alarm),
+                            Ok(alarm) => Some(Box::new(alarm)),
                             Err(_) => return soon(cx),
                         };
                     }

@@ -1,8 +1,8 @@
 //! A task's stay in the queues of what it waits for, from its first poll until it is over or dropped.
 
-use chappe_arena::{ArenaError, Map};
+use chappe_arena::ArenaError;
 use chappe_wait::attachment::priority;
-use chappe_wait::operation::{Arm, Refused, Taken};
+use chappe_wait::operation::{Arm, Refused, Site, Taken};
 use chappe_wait::tasks::crowd::{self, Came, Right, Standing};
 use chappe_wait::tasks::{Seat, Step, Waiting};
 use chappe_wait::wait::{Parties, Party};
@@ -34,7 +34,7 @@ impl Stay {
                 At::Sits(seat, _) => break seat,
                 At::Stands(standing) => match standing.poll(cx.waker()) {
                     Ok(None) => return Poll::Pending,
-                    Ok(Some(right)) => match sit(right, arm.site().map, dies) {
+                    Ok(Some(right)) => match sit(right, &arm.site(), &self.waiting, dies) {
                         Ok(at) => self.at = at,
                         Err(e) => return Poll::Ready(Err(Failed::Arena(e))),
                     },
@@ -57,10 +57,12 @@ impl Stay {
 }
 
 /// Takes a seat. If the arena has none left, the task stands as long as others sit at the object.
-fn sit(right: Right, map: &'static Map, dies: bool) -> Result<At, ArenaError> {
-    match Seat::take(map, dies) {
+fn sit(right: Right, site: &Site, waiting: &Waiting, dies: bool) -> Result<At, ArenaError> {
+    match Seat::take(site.map, dies) {
         Ok(seat) => Ok(At::Sits(seat, Some(right))),
-        Err(e @ ArenaError::MembersFull { .. }) => right.stand_again().map(At::Stands).map_err(|_right| e),
+        Err(e @ ArenaError::MembersFull { .. }) => {
+            right.stand_again(waiting.turn(site)).map(At::Stands).map_err(|_right| e)
+        }
         Err(e) => Err(e),
     }
 }
@@ -97,9 +99,9 @@ impl Wait {
         let (site, priority) = (arm.site(), priority());
         let who = Parties { main: Party::nobody(site.map), private: None };
         let waiting = Waiting::new(&who, priority);
-        let at = match self.stands.then(|| crowd::come(&site, priority)) {
+        let at = match self.stands.then(|| crowd::come(&site, || waiting.turn(&site))) {
             None => At::Sits(Seat::take(site.map, self.dies)?, None),
-            Some(Came::Sits(right)) => sit(right, site.map, self.dies)?,
+            Some(Came::Sits(right)) => sit(right, &site, &waiting, self.dies)?,
             Some(Came::Stands(standing)) => At::Stands(standing),
         };
         Ok(Stay { at, waiting })
@@ -138,10 +140,7 @@ impl Wait {
         let Poll::Ready(over) = stay.poll(arm, self.dies, cx) else { return Poll::Pending };
         match (over, self.stay.take().map(|stay| stay.at)) {
             // The right goes last: the seat is there for the task that gets it.
-            (Ok(taken), Some(At::Sits(seat, _right))) => {
-                let _waker = seat.forget();
-                Poll::Ready(Ok(then(taken, seat)))
-            }
+            (Ok(taken), Some(At::Sits(seat, _right))) => Poll::Ready(Ok(then(taken, seat))),
             (Err(failed), _) => Poll::Ready(Err(failed)),
             (Ok(_), _) => unreachable!("a standing task is granted nothing"),
         }

@@ -8,6 +8,8 @@ use chappe_plat::light;
 use chappe_plat::light::Record;
 #[cfg(not(feature = "loom"))]
 use chappe_plat::process;
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 use std::task::Waker;
@@ -76,7 +78,11 @@ const SITS: u64 = 1;
 /// Where a task that waits leaves its waker: E1 of the tasks. Of the waker's own functions, `clone` alone is called while the mutex is locked.
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 #[derive(Default)]
-pub struct Sitter(Mutex<Noted>);
+pub struct Sitter {
+    noted: Mutex<Noted>,
+    /// How many polls had noted a waker when it was last called.
+    called: AtomicU64,
+}
 
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 #[derive(Default)]
@@ -86,26 +92,43 @@ struct Noted {
     polls: u64,
 }
 
+/// A waker that is not needed any more, dropped with this: I4 of the tasks, a panic of its drop ends there.
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+#[must_use = "to be dropped with nothing locked"]
+pub struct Needless(Option<Waker>);
+
+#[cfg(not(any(feature = "sim", feature = "loom")))]
+impl Drop for Needless {
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.take() {
+            // What it panicked with may panic when it is dropped.
+            catch_unwind(AssertUnwindSafe(|| drop(waker))).unwrap_or_else(std::mem::forget);
+        }
+    }
+}
+
 #[cfg(not(any(feature = "sim", feature = "loom")))]
 impl Sitter {
     /// Notes the waker that is to be called from now on.
     pub fn note(&self, waker: &Waker) {
-        let waker = waker.clone();
-        let mut noted = light::lock(&self.0);
+        let mut noted = light::lock(&self.noted);
         noted.polls += 1;
-        let before = noted.waker.replace(waker);
-        // It may panic, or come here again.
+        if noted.waker.as_ref().is_some_and(|before| before.will_wake(waker)) {
+            return;
+        }
+        let before = Needless(noted.waker.replace(waker.clone()));
+        // It may come here again.
         drop(noted);
         drop(before);
     }
 
     /// From now on none is to be called. Answers the one that was, for the caller to drop.
-    pub fn forget(&self) -> Option<Waker> {
-        light::lock(&self.0).waker.take()
+    pub fn forget(&self) -> Needless {
+        Needless(light::lock(&self.noted).waker.take())
     }
 
-    /// Calls the waker, if there is one, as soon as the calling thread has none of chappe's locks. It stays noted until it has returned: a granter
-    /// may be stopped before that, and another repeats the call. I4 of the tasks: a panic ends here.
+    /// Calls the waker, if there is one and it was not called since the last poll, as soon as the calling thread has none of chappe's locks. It
+    /// counts as called when it has returned: a granter may be stopped before that, and another repeats the call. I4 of the tasks: a panic ends here.
     pub fn wake(&'static self) {
         chappe_plat::later::later(|| {
             let wake = || {
@@ -113,18 +136,17 @@ impl Sitter {
                 // of what it holds, can have it leave the arena.
                 let _out = light::Out::begin();
                 let (waker, polls) = {
-                    let noted = light::lock(&self.0);
-                    (noted.waker.clone(), noted.polls)
+                    let noted = light::lock(&self.noted);
+                    // Acquire: the call before, which has the task polled after this look.
+                    let is_called = self.called.load(Ordering::Acquire) == noted.polls;
+                    (if is_called { None } else { noted.waker.clone() }, noted.polls)
                 };
                 let Some(waker) = waker else { return };
                 waker.wake();
-                let mut noted = light::lock(&self.0);
-                // A poll since then waits for another call.
-                let called = if noted.polls == polls { noted.waker.take() } else { None };
-                drop(noted);
-                drop(called);
+                // Release: after the call. A poll since then waits for another one.
+                self.called.store(polls, Ordering::Release);
             };
-            let woken = light::shielded(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(wake)));
+            let woken = light::shielded(|| catch_unwind(AssertUnwindSafe(wake)));
             // What it panicked with may panic when it is dropped.
             woken.unwrap_or_else(std::mem::forget);
         });

@@ -3,7 +3,7 @@
 use super::driver::{self, Driver};
 use crate::attachment::WATCH;
 use crate::holds::Holds;
-use crate::lent::holders::{self, Sitter, key};
+use crate::lent::holders::{self, Needless, Sitter, key};
 use crate::lent::{self, spare};
 use crate::operation::Refused;
 use crate::wait::{Parties, Party};
@@ -15,7 +15,9 @@ use std::sync::Mutex;
 use std::task::Waker;
 
 /// An attachment in which a task can wait.
-pub struct Seat {
+pub struct Seat(ManuallyDrop<Box<Chair>>);
+
+struct Chair {
     map: &'static Map,
     joined: Joined,
     sitter: &'static Sitter,
@@ -29,7 +31,7 @@ pub struct Seat {
 pub struct Free {
     incarnation: u64,
     /// By arena.
-    seats: Vec<(usize, Vec<ManuallyDrop<Seat>>)>,
+    seats: Vec<(usize, Vec<Seat>)>,
     /// Of seats that are no more. A late granter may wake the next task there, for nothing.
     sitters: Vec<&'static Sitter>,
 }
@@ -52,7 +54,7 @@ pub(super) fn lend_sitter() -> &'static Sitter {
 /// The place is not needed any more.
 pub(super) fn return_sitter(sitter: &'static Sitter) {
     // Dropped last, with nothing locked, as a seat's.
-    let _waker = sitter.forget();
+    let _needless = sitter.forget();
     with_free(|free| free.sitters.push(sitter));
 }
 
@@ -75,14 +77,14 @@ impl Seat {
         let old =
             with_free(|free| free.seats.iter_mut().find(|(of, _)| *of == key(map)).and_then(|(_, seats)| seats.pop()));
         let mut seat = match old {
-            Some(seat) => ManuallyDrop::into_inner(seat),
+            Some(seat) => seat,
             None => Seat::make(map)?,
         };
-        if dies && !seat.watched {
+        if dies && !seat.0.watched {
             let cannot =
                 |source| ArenaError::Io { what: "cannot start the thread that recovers the dead".into(), source };
             WATCH.add(map).map_err(cannot)?;
-            seat.watched = true;
+            seat.0.watched = true;
         }
         Ok(seat)
     }
@@ -93,23 +95,24 @@ impl Seat {
         let joined = lent::take(map)?;
         let sitter = lend_sitter();
         holders::seat(map, joined.index, sitter);
-        Ok(Seat { map, joined, sitter, driver, watched: false, incarnation: process::incarnation() })
+        let chair = Chair { map, joined, sitter, driver, watched: false, incarnation: process::incarnation() };
+        Ok(Seat(ManuallyDrop::new(Box::new(chair))))
     }
 
     /// As a waiter.
     pub fn party(&self) -> Parties {
-        let Joined { index: member, generation, .. } = self.joined;
-        Parties { main: Party { map: self.map, member, generation, holds: Holds::NONE }, private: None }
+        let Joined { index: member, generation, .. } = self.0.joined;
+        Parties { main: Party { map: self.0.map, member, generation, holds: Holds::NONE }, private: None }
     }
 
     /// The member whose bell is rung for it.
     pub fn bell(&self) -> Option<u32> {
-        self.driver.map(|driver| driver.member)
+        self.0.driver.map(|driver| driver.member)
     }
 
     /// Whether this is the process that took it.
     pub fn is_here(&self) -> bool {
-        self.incarnation == process::incarnation()
+        self.0.incarnation == process::incarnation()
     }
 
     /// Notes the waker that is to be called: I1 of the tasks, before a look at the member's word.
@@ -120,41 +123,42 @@ impl Seat {
         if !self.is_here() {
             return Err(Refused::Inherited(0));
         }
-        self.sitter.note(waker);
-        if let Some(driver) = self.driver {
-            driver.enlist(self.joined.index);
+        self.0.sitter.note(waker);
+        if let Some(driver) = self.0.driver {
+            driver.enlist(self.0.joined.index);
         }
         Ok(())
     }
-}
 
-impl Seat {
     /// The wait is over, and the seat may be kept for what was taken: no waker is to be called any more. Answers the one that was, to be dropped with
     /// nothing locked. It holds its task, which may have the seat: kept, neither would ever go.
-    pub fn forget(&self) -> Option<Waker> {
-        if let Some(driver) = self.driver {
-            driver.dismiss(self.joined.index);
+    pub fn forget(&self) -> Needless {
+        if let Some(driver) = self.0.driver {
+            driver.dismiss(self.0.joined.index);
         }
-        self.sitter.forget()
+        self.0.sitter.forget()
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        if !self.is_here() {
-            return;
-        }
+        let is_here = self.is_here();
         // Dropped last, with nothing locked: its task may live longer than this wait, and may come here again.
-        let _waker = self.forget();
-        let mut free = light::lock(&FREE);
-        if free.incarnation != self.incarnation {
+        let _needless = is_here.then(|| self.forget());
+        // SAFETY: not used any more.
+        let chair = unsafe { ManuallyDrop::take(&mut self.0) };
+        if !is_here {
             return;
         }
-        let Seat { map, joined, sitter, driver, watched, incarnation } = *self;
-        let seat = ManuallyDrop::new(Seat { map, joined, sitter, driver, watched, incarnation });
+        let mut free = light::lock(&FREE);
+        if free.incarnation != chair.incarnation {
+            return;
+        }
+        let Chair { map, joined, sitter, .. } = *chair;
+        let seat = || Seat(ManuallyDrop::new(chair));
         match free.seats.iter_mut().find(|(of, _)| *of == key(map)) {
-            Some((_, seats)) if seats.len() < spare(map) => seats.push(seat),
-            None => free.seats.push((key(map), vec![seat])),
+            Some((_, seats)) if seats.len() < spare(map) => seats.push(seat()),
+            None => free.seats.push((key(map), vec![seat()])),
             Some(_) => {
                 free.sitters.push(sitter);
                 drop(free);

@@ -99,7 +99,7 @@ fn at(tag: u64, phase: u64) -> u64 {
 }
 
 /// Whether the object's waiters may be in batches.
-fn has_batches(map: &Map, object: u32) -> bool {
+pub fn has_batches(map: &Map, object: u32) -> bool {
     let o = map.object(object);
     // Relaxed: the granter that finds a waiter looks at the head once more.
     let kind = Head(o.head.load(Ordering::Relaxed)).kind();
