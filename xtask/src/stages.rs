@@ -114,7 +114,7 @@ fn looks() -> Vec<Stage> {
         stage(
             "clippy",
             Cargo::new("clippy").args(
-                "--workspace --features chappe-cli/full,chappe-ffi/term,chappe-ffi/remote,chappe-cli/remote,chappe-py/remote,chappe-remote/etcd \
+                "--workspace --features chappe-cli/full,chappe-ffi/term,chappe-ffi/remote,chappe-cli/remote,chappe-py/remote,chappe-remote/etcd,chappe/futures \
                  --all-targets -- -D warnings"
                     .split_whitespace(),
             ),
@@ -193,7 +193,7 @@ fn rest(level: Level) -> Vec<Stage> {
                      --exclude chappe-bench --exclude chappe-lab",
                 ],
                 Level::All => &[
-                    "--workspace --features chappe-cli/full,chappe-ffi/term,chappe-ffi/remote,chappe-cli/remote,chappe-remote/etcd \
+                    "--workspace --features chappe-cli/full,chappe-ffi/term,chappe-ffi/remote,chappe-cli/remote,chappe-remote/etcd,chappe/futures \
                      --exclude chappe-injector --exclude chappe-bench --exclude chappe-counts --exclude chappe-crashsim",
                 ],
             },

@@ -372,6 +372,7 @@ impl Semaphore {
     }
 
     /// As [`Semaphore::try_down`], for a task that else waits in its line: where threads take nothing past a waiter, it need not look for one first.
+    #[cfg(not(feature = "loom"))]
     #[inline(always)]
     pub(crate) fn down_or_wait(&self) -> Result<(), DownError> {
         if self.take_one() {

@@ -25,6 +25,8 @@
 //!
 //! Where waiters are served by priority, a task has that of the thread which polls it first; and of those without a place, it is called by that.
 //!
+//! With the feature `futures`, the ends of tubes and broadcasts are streams and sinks of the `futures` crates as well (`stream()`, `sink()`).
+//!
 //! How a task waits: see the head of `chappe_wait::tasks`.
 
 mod barrier;
@@ -40,6 +42,9 @@ mod named_tube;
 mod pool;
 mod rwlock;
 mod semaphore;
+#[cfg(feature = "futures")]
+mod streams;
+mod subscription;
 mod tube;
 mod wait;
 
@@ -48,4 +53,6 @@ pub use mutex::Lock;
 pub use pool::{Acquire, AcquireMany};
 pub use rwlock::{BySeat, OwnedReadGuard, OwnedReadResult, OwnedWriteGuard, OwnedWriteResult, Read, Write};
 pub use semaphore::Down;
+#[cfg(feature = "futures")]
+pub use streams::{Heard, Messages, Puts, Records, Sends};
 pub use tube::{Receiving, Sending};

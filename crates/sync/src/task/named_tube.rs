@@ -30,7 +30,7 @@ struct Getting<'a, T: ?Sized> {
 }
 
 /// Why a wait gave nothing.
-fn fault(failed: Failed) -> Fault {
+pub(super) fn fault(failed: Failed) -> Fault {
     match failed {
         Failed::Arena(e) => Fault::Arena(e),
         Failed::Refused(Refused::Inherited(_)) => Fault::Not(Not::Inherited),
@@ -49,15 +49,21 @@ impl<T: ?Sized> Future for Putting<'_, T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Putting { sender, record, wait } = self.get_mut();
-        let pipe = sender.out.0;
+        sender.poll_put(record, wait, cx)
+    }
+}
+
+impl<T: ?Sized> Sender<T> {
+    pub(super) fn poll_put(&mut self, record: &[u8], wait: &mut Wait, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        let pipe = self.out.0;
         loop {
-            if wait.may_take(&sender.out)
-                && let Some(ready) = over(sender.put_now(record))
+            if wait.may_take(&self.out)
+                && let Some(ready) = over(self.put_now(record))
             {
                 return ready;
             }
             let sent =
-                wait.poll(&sender.out, cx, |taken, seat| send_taken(&pipe, number(&seat.party().main), taken, record));
+                wait.poll(&self.out, cx, |taken, seat| send_taken(&pipe, number(&seat.party().main), taken, record));
             let Poll::Ready(sent) = sent else { return Poll::Pending };
             // Now: its slot was passed over, and there is no other.
             if let Some(ready) = over(sent.map_err(fault).and_then(|sent| sent.map_err(Fault::Not))) {
@@ -78,14 +84,25 @@ impl<T: ?Sized> Future for Getting<'_, T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Getting { receiver, buffer, wait } = self.get_mut();
-        let pipe = receiver.into.0;
+        receiver.poll_get(buffer, wait, cx)
+    }
+}
+
+impl<T: ?Sized> Receiver<T> {
+    pub(super) fn poll_get(
+        &mut self,
+        buffer: &mut [u8],
+        wait: &mut Wait,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Received, Fault>> {
+        let pipe = self.into.0;
         loop {
-            if wait.may_take(&receiver.into)
-                && let Some(ready) = over(receiver.get_now(as_unwritten(buffer)))
+            if wait.may_take(&self.into)
+                && let Some(ready) = over(self.get_now(as_unwritten(buffer)))
             {
                 return ready;
             }
-            let received = wait.poll(&receiver.into, cx, |taken, _seat| recv_taken(&pipe, taken, as_unwritten(buffer)));
+            let received = wait.poll(&self.into, cx, |taken, _seat| recv_taken(&pipe, taken, as_unwritten(buffer)));
             let Poll::Ready(received) = received else { return Poll::Pending };
             if let Some(ready) = over(received.map_err(fault).and_then(|got| got.map_err(Fault::Not))) {
                 return ready;

@@ -3,7 +3,7 @@
 use super::heard::Heard;
 use super::route::{Own, Router};
 use crate::handle::{Handle, shown};
-use crate::tube::named::{Fault, NotReceived, NotSent, Record, not_ours, waited};
+use crate::tube::named::{Fault, NotReceived, NotSent, Record, as_owned, not_ours, waited};
 use bytemuck::Pod;
 use chappe_arena::ArenaError;
 use chappe_plat::process;
@@ -339,8 +339,11 @@ impl<T: ?Sized> Subscription<T> {
         if let Some(len) = self.heard.given(buffer) {
             return Ok(len);
         }
-        self.got(buffer, until)
-            .map_err(|fault| fault.not_received(|| name_of(&self.cast), until, || self.learns_of_death()))
+        self.got(buffer, until).map_err(|fault| self.not_heard(fault, until))
+    }
+
+    pub(crate) fn not_heard(&self, fault: Fault, until: Until) -> NotReceived {
+        fault.not_received(|| name_of(&self.cast), until, || self.learns_of_death())
     }
 
     fn got(&self, buffer: &mut [u8], until: Until) -> Result<usize, Fault> {
@@ -416,15 +419,6 @@ impl<T: Record + ?Sized> Subscription<T> {
         /// `Timeout`; else as `recv`.
         pub fn recv_timeout, recv_deadline(&self) -> Result<T::Owned, NotReceived> { |until| self.owned(until()) }
     }
-}
-
-/// A message of these bytes.
-fn as_owned<T: Record + ?Sized>(bytes: &[u8]) -> T::Owned {
-    let filled = T::__owned(bytes.len(), |room| {
-        room.copy_from_slice(&bytes[..room.len()]);
-        Some(bytes.len())
-    });
-    filled.expect("it was filled")
 }
 
 impl Subscription<[u8]> {

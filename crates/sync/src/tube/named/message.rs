@@ -28,6 +28,15 @@ pub trait Record: sealed::Sealed {
     fn __whole(all: usize, len: usize) -> usize;
 }
 
+/// A message of these bytes.
+pub(crate) fn as_owned<T: Record + ?Sized>(bytes: &[u8]) -> T::Owned {
+    let filled = T::__owned(bytes.len(), |room| {
+        room.copy_from_slice(&bytes[..room.len()]);
+        Some(bytes.len())
+    });
+    filled.expect("it was filled")
+}
+
 impl<T: Pod> Record for T {
     type Owned = T;
     fn __plain() -> Option<(usize, usize)> {

@@ -71,4 +71,5 @@ pub(crate) use self::{
 pub(crate) use self::{
     ends::{as_unwritten, number},
     fault::{Fault, fits, not_received, not_sent},
+    message::as_owned,
 };
