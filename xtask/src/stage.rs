@@ -21,7 +21,7 @@ use std::time::Instant;
 /// other runs beside them. They take long, and come first.
 const ALONE: [&str; 2] = ["c", "command"];
 /// The others that take long come next, so that none is waited for at the end.
-const LONG: [&str; 6] = ["shim", "broken", "between_processes", "explored", "explorer", "crash_lock"];
+const LONG: [&str; 7] = ["shim", "broken", "between_processes", "interleavings", "explored", "explorer", "crash_lock"];
 
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

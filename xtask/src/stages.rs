@@ -5,6 +5,7 @@
 //! | | gate: `cargo xtask test` | `cargo xtask test --all` |
 //! |---|---|---|
 //! | tests | those that need no race, no sleep and no quiet machine | also those marked `#[ignore = "storm: ..."]`: they race, kill, measure, or take long |
+//! | interleavings of clients of an engine | a fifth of the tests, each search whole | all |
 //! | explorer | a fifth of its tests; of these each complete search whole, and a part of the others, from the same seeds each time | all that the tests ask for |
 //! | loom | a fifth of the tests of `sync`, and the litmus tests of `plat`, each search whole | all |
 //! | kill sweep | a tenth of the operations; its controls, a fifth of them also by deaths at each instruction | a tenth of the kill points of each operation, others each time |
@@ -13,9 +14,9 @@
 //! | clippy, documentation | no: `cargo xtask check` | yes |
 //! | licences, the guide as a site, models, release build, crates as they would be published, programs for AArch64 | no | yes, with the models' mistakes |
 //!
-//! The tenth is another one with each commit, and the same for the same commit: [`turn()`]. A test of the explorer or of loom is due in
-//! two of ten; those that a change reaches are run at once by `--changed`. Tests that do less of the same in the gate
-//! read `CHAPPE_TEST_ALL`, and `CHAPPE_TEST_TURN`.
+//! The tenth is another one with each commit, and the same for the same commit: [`turn()`]. A test of the explorer, of loom or of those
+//! interleavings is due in two of ten; those that a change reaches are run at once by `--changed`. Tests that do less of the same in the
+//! gate read `CHAPPE_TEST_ALL`, and `CHAPPE_TEST_TURN`.
 //!
 //! The explorer's backend is a feature of `plat`, and so is loom's, and features unify across a build: so whatever is built
 //! with `sim` or `loom` is built by a call of its own, and never together with what ships.
@@ -85,8 +86,9 @@ cargo xtask test --changed [COMMIT]
                           what reaches what has changed since COMMIT, or since this branch left the one that it goes to
 
 The first runs: format, lint, all tests but storms (with counts of system calls and allocations), the command's build without
-features, documentation tests, the explorer and loom with a fifth of their tests, the sequences with delays, the kill injector
-over a tenth of the operations, and a tenth of the mutants. The tenths are drawn by the commit's hash.
+features, documentation tests, the explorer, loom and the interleavings of clients of an engine with a fifth of their tests, the
+sequences with delays, the kill injector over a tenth of the operations, and a tenth of the mutants. The tenths are drawn by the
+commit's hash.
 
 --all adds `cargo xtask check` (clippy three times, documentation), storms (tests marked `#[ignore = \"storm: ...\"]`: they race,
 kill at random, measure, or take long), all schedules of the explorer's random searches, every operation of the kill
@@ -183,14 +185,16 @@ fn rest(level: Level) -> Vec<Stage> {
     // Storms are made to have the machine to themselves: one program after the other.
     let side_by_side = if level == Level::All { 1 } else { processors() };
     let mut stages = vec![
-        programs(
+        // All searches of the engines' protocol take 50 s of processors.
+        by_turns("interleavings", programs(
             "tests",
             match level {
                 // Without the Python package: all its tests are storms. Without the benchmarks and the lab, which ship to nobody: with their
                 // peers they are a sixth of what is built here, and their tests are of tables and plots. `cargo xtask check` compiles them.
+                // `--tests`: without examples that have no tests, each of which would be linked with all of the library.
                 Level::Gate => &[
-                    "--workspace --features chappe-cli/full,chappe-ffi/term --exclude chappe-injector --exclude chappe-crashsim --exclude chappe-py \
-                     --exclude chappe-bench --exclude chappe-lab",
+                    "--tests --workspace --features chappe-cli/full,chappe-ffi/term --exclude chappe-injector --exclude chappe-crashsim \
+                     --exclude chappe-py --exclude chappe-bench --exclude chappe-lab",
                 ],
                 Level::All => &[
                     "--workspace --features chappe-cli/full,chappe-ffi/term,chappe-ffi/remote,chappe-cli/remote,chappe-remote/etcd,chappe/futures \
@@ -201,7 +205,7 @@ fn rest(level: Level) -> Vec<Stage> {
             // These wait about a fifth of their time.
             if level == Level::All { 1 } else { processors() + 1 },
             "a test of what ships failed",
-        ),
+        )),
         by_turns("explored", planted(programs(
             "crashsim",
             // Unit tests of what is explored are among those of what ships.
