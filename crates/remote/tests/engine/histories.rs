@@ -1,67 +1,11 @@
 //! What programs see of a mutual exclusion and of a semaphore while nodes stop: some order of all that they did explains each answer.
 
+use crate::both::{Act, Answer, Both, Event, assert_linearizable, is_linearizable};
 use crate::control::signal;
 use crate::nodes::Nodes;
 use chappe_remote::place::Place;
 use chappe_remote::{Permit, Remote, RemoteError};
-use history::{Event, Model, assert_linearizable, is_linearizable};
 use std::time::{Duration, Instant};
-
-#[path = "../../../sync/tests/history/mod.rs"]
-mod history;
-
-/// A pool of one permit, and a semaphore.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Both {
-    holder: Option<usize>,
-    value: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Act {
-    Take(usize),
-    Give(usize),
-    Up(u32),
-    Down,
-    Value,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Answer {
-    Done,
-    WouldBlock,
-    Value(u32),
-}
-
-impl Model for Both {
-    type Op = Act;
-    type Answer = Answer;
-
-    fn apply(&mut self, act: &Act) -> Answer {
-        match act {
-            Act::Take(_) if self.holder.is_some() => Answer::WouldBlock,
-            Act::Take(by) => {
-                self.holder = Some(*by);
-                Answer::Done
-            }
-            Act::Give(by) if self.holder == Some(*by) => {
-                self.holder = None;
-                Answer::Done
-            }
-            Act::Give(_) => Answer::WouldBlock,
-            Act::Up(n) => {
-                self.value += n;
-                Answer::Value(self.value)
-            }
-            Act::Down if self.value == 0 => Answer::WouldBlock,
-            Act::Down => {
-                self.value -= 1;
-                Answer::Done
-            }
-            Act::Value => Answer::Value(self.value),
-        }
-    }
-}
 
 /// What came of a call; none that is certain, if it has no answer.
 fn came<T>(of: Result<T, RemoteError>, answer: impl FnOnce(T) -> Answer) -> Option<Answer> {

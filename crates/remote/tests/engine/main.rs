@@ -1,5 +1,6 @@
 //! The protocol and the client on real engines: nodes of etcd that the tests start, and that `cargo xtask engines` has built.
 
+mod both;
 mod compared;
 mod control;
 mod crowd;
