@@ -19,7 +19,9 @@ async fn main() {
     }
     let (mut to, mut from) = (questions.sender().expect("room"), answers.receiver().expect("room"));
     let program = std::env::current_exe().expect("it runs");
-    let mut child = Command::new(program).env("CONVERSATION", &arena).spawn().expect("it starts");
+    // The argument is for the test, which is one of a program.
+    let mut child =
+        Command::new(program).arg("async_named_tube").env("CONVERSATION", &arena).spawn().expect("it starts");
     let asking = async move {
         for n in 0..1000 {
             to.send_async(n).await.expect("somebody answers");

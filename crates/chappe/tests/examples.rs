@@ -1,4 +1,4 @@
-//! The examples of `examples/rust`, in one program: each is linked with all of the library. Not those that run themselves again.
+//! The examples of `examples/rust`, in one program: each is linked with all of the library. Not those that run themselves again, but one that names its test.
 
 #![allow(dead_code, reason = "what an example's `main` alone needs")]
 
