@@ -129,31 +129,15 @@ pub fn overheads(house: &House, rounds: u32) {
     print!("{}", Table::measure("table 2.1: a context switch, threads, one processor", rounds, cases).report());
 }
 
-/// The loops of appendix A, programs 2 to 7; program 1 computes and asks the kernel for nothing.
+/// The loops of appendix A's programs 2 to 4, beside tubes that a program calls itself. The programs themselves: `emulated`.
 ///
 /// # Panics
 /// When the system refuses a pipe or a file.
-pub fn programs(house: &House, rounds: u32) {
+pub fn programs(rounds: u32) {
     on_one(|| {
         written::<1>("table 7.1, program 2", rounds);
         written::<1024>("table 7.1, program 3", rounds);
         written::<4096>("table 7.1, program 4", rounds);
-        let file = file(house);
-        let mut buffer = [0u8; 1024];
-        let open = |path: &'static std::ffi::CStr| {
-            move || {
-                // SAFETY: a C string.
-                let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDWR) };
-                // SAFETY: ours, or -1, which is refused.
-                unsafe { libc::close(fd) }
-            }
-        };
-        let cases = vec![
-            Case::repeat("kernel: 5, read 1 KiB of a file", MANY, move || file.read_exact_at(&mut buffer, 0)),
-            Case::repeat("kernel: 6, open and close /dev/null", MANY, open(c"/dev/null")),
-            Case::repeat("kernel: 7, open and close /dev/tty (or be refused)", MANY, open(c"/dev/tty")),
-        ];
-        print!("{}", Table::measure("table 7.1, programs 5 to 7", rounds * 4, cases).report());
     });
 }
 

@@ -25,6 +25,7 @@
 //! | `chappe pipe` beside the plain shell | [`stream`] |
 //! | code made for what stays the same, its chapter 3 | `synth`, a feature |
 //! | what the kernel takes for the operations of the Synthesis thesis | [`kernel`] |
+//! | the thesis' own programs, by the kernel and under `chappe run --io` | [`emulated`] |
 //! | text and data of each crate, its section 3.4.1 | [`size`] |
 //! | a null system call by each way, its table 3.5 | [`ring`] |
 //! | semaphores in C, and under `chappe run` | [`c`] |
@@ -35,6 +36,7 @@ pub mod choice;
 pub mod command;
 pub mod contend;
 pub mod death;
+pub mod emulated;
 pub mod far;
 pub mod feedback;
 pub mod footprint;

@@ -27,7 +27,7 @@
 //! A program that is interrupted in a call by a handler which reads or writes finds what the kernel would give it: the handler's call leaves the
 //! lane in which the program is in a call, and begins none.
 //!
-//! Limits: a buffer that is not the program's own is SIGSEGV, and EFAULT without this library. What `chappe_pipes` does not see of holders is told
+//! Limits: where a pipe's next bytes are the kernel's and those behind them in memory, a read answers with the first alone, as read(2) may. A buffer that is not the program's own is SIGSEGV, and EFAULT without this library. What `chappe_pipes` does not see of holders is told
 //! there. A program in which a system call is made by the instruction of 32-bit programs is not recognised, nor is a library that has a
 //! function of its own under the name of one of the C library's, which the C library's then replaces. The C library's last words before it ends a
 //! program (`free(): invalid pointer`) are written past a lane at descriptor 2. A program that makes its first pipe when it has a

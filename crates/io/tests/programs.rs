@@ -166,9 +166,13 @@ fn plain(script: &str) -> Command {
     command
 }
 
-/// `alone.c`, compiled with these words, and without the bytes of a system call in it, which it could have by chance. None, and it is said, where
+/// One of `alone.c` and `random.c`, compiled with these words, and without the bytes of a system call in it, which it could have by chance. None, and it is said, where
 /// there is no compiler, or no program has a lane.
 fn alone(test: &str, stage: &Stage, words: &[&str]) -> Option<String> {
+    compiled("alone", test, stage, words)
+}
+
+fn compiled(name: &str, test: &str, stage: &Stage, words: &[&str]) -> Option<String> {
     const SYSTEM_CALLS: [[u8; 2]; 2] = [[0x0f, 0x05], [0x0f, 0x34]];
     if !has_lanes(test) {
         return None;
@@ -177,8 +181,8 @@ fn alone(test: &str, stage: &Stage, words: &[&str]) -> Option<String> {
         eprintln!("not tested: {test}: there is no C compiler (cc)");
         return None;
     }
-    let program = stage.file("alone");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/alone.c");
+    let program = stage.file(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
     let made = (0..16).find_map(|pad| {
         let padded = format!("-DPAD={pad}");
         let made = Command::new("cc").args(["-O0", "-w", &padded, "-o", &program]).arg(&source).args(words).output();
@@ -281,6 +285,35 @@ fn a_lane_that_cannot_be_left_fails_each_call_until_it_can() {
     let file = stage.file("another");
     // Nothing goes into the file that has the number of a closed end.
     with_lane("lane 0 5 first", &said(&stage, &program, &["closed", &file], FEW), TEST);
+}
+
+/// As many calls as this from each seed are answered with the library as without.
+fn same_answers(test: &str, seeds: std::ops::Range<u64>, calls: u64) {
+    let stage = Stage::new("random");
+    let Some(program) = compiled("random", test, &stage, &[]) else { return };
+    for seed in seeds {
+        let before = stage.changed();
+        let words = [seed.to_string(), calls.to_string()];
+        let [with, without] = [stage.with(&program, &[]), Command::new(&program)].map(|mut command| {
+            let ran = command.args(&words).stdin(Stdio::null()).output().expect("cc made it");
+            assert!(ran.status.success(), "seed {seed}: {:?}", ran.status);
+            String::from_utf8(ran.stdout).expect("text")
+        });
+        let differ = with.lines().zip(without.lines()).find(|(with, without)| with != without);
+        assert_eq!((differ, with.len()), (None, without.len()), "seed {seed}: within the thousand calls before these");
+        assert!(stage.changed() != before, "seed {seed}: no lane was begun");
+    }
+}
+
+#[test]
+fn random_calls_on_pipes_are_answered_as_without() {
+    same_answers("random_calls_on_pipes_are_answered_as_without", 1..5, 20_000);
+}
+
+#[test]
+#[ignore = "storm: ten million calls"]
+fn ten_million_random_calls_on_pipes_are_answered_as_without() {
+    same_answers("ten_million_random_calls_on_pipes_are_answered_as_without", 100..110, 1_000_000);
 }
 
 #[test]

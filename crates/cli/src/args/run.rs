@@ -70,7 +70,7 @@ With --io (experimental):
   Do not use it for pipelines that compute: there it gains nothing. It is
   for pumps: pipes that carry more than 16 MiB, or 16,000 writes, between
   programs such as cat, head, tail, tee, wc, yes, tr, cut, seq, uniq,
-  base64, sha256sum, and programs that use no more of the C library than
+  base64, sha256sum, gzip, and programs that use no more of the C library than
   they do. Such a pipe goes through a ring of memory once each of its two
   ends is one process' alone. All other pipes, and all other programs
   (shells, threads, poll, splice, static programs), are the kernel's as

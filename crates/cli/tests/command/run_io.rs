@@ -68,6 +68,44 @@ fn a_report_counts_every_byte_of_each_pipe_and_says_who_was_left_alone() {
     assert!(ran.status == Some(125) && ran.err.contains("--io"), "a report is of pipes: {ran:?}");
 }
 
+/// Whether this test may run what is behind such a command. If not, says what is not tested.
+fn may(prefix: &str) -> bool {
+    let tried = std::process::Command::new("sh").args(["-c", &format!("{prefix} true")]).output();
+    let may = tried.is_ok_and(|ran| ran.status.success());
+    if !may {
+        eprintln!("not tested: pipes of a run behind `{prefix}`: that may not be run here");
+    }
+    may
+}
+
+#[test]
+fn pipes_between_users_and_namespaces_of_processes_lose_no_byte() {
+    let place = Place::new();
+    let namespace = "unshare --user --map-root-user --pid --fork --mount-proc";
+    for prefix in ["setpriv --reuid 65534 --regid 65534 --clear-groups", namespace] {
+        if !may(prefix) {
+            continue;
+        }
+        for script in [
+            format!("head -c 40M /dev/zero | {prefix} cat | wc -c"),
+            format!("{prefix} head -c 40M /dev/zero | cat | {prefix} wc -c"),
+            format!("{prefix} sh -c 'head -c 40M /dev/zero | cat | wc -c'"),
+        ] {
+            let ran = with_lanes(&place, &["--owned", "--io"], &script);
+            assert_eq!((ran.status, ran.out.as_str()), (Some(0), "41943040\n"), "{script}: {ran:?}");
+        }
+    }
+    if may(namespace) {
+        // All of a run in a namespace of its own, as in a container.
+        let run = format!("{namespace} \"$0\" run --io -- sh -c 'head -c 40M /dev/zero | cat | wc -c'");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &run, env!("CARGO_BIN_EXE_chappe")]).env("CHAPPE_DIR", place.arenas());
+        let ran = shell.env("CHAPPE_PRELOAD", library()).output().expect("every system has a shell");
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "41943040\n", "{ran:?}");
+    }
+    assert_eq!(folders(&place), 0);
+}
+
 #[test]
 fn semaphores_stay_the_c_librarys_unless_an_option_asks_for_chappes() {
     let place = Place::new();
