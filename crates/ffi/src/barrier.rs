@@ -74,7 +74,7 @@ pub struct chappe_barrier_info {
 const _: () = assert!(CHAPPE_BARRIER_MAX == Barrier::MOST_PARTIES as i64);
 
 /// What a handle has: a barrier is larger than a slot.
-type Boxed = Box<Barrier>;
+pub type Boxed = Box<Barrier>;
 
 impl Object for Boxed {
     type Name = chappe_barrier;
@@ -230,7 +230,7 @@ pub extern "C" fn chappe_barrier_look(barrier: *const chappe_barrier, info: *mut
 }
 
 /// Writes the turn, if there is one and a place for it; the answer.
-fn told(result: Result<Turn, BarrierError>, to: *mut chappe_turn) -> Answer<c_int> {
+pub fn told(result: Result<Turn, BarrierError>, to: *mut chappe_turn) -> Answer<c_int> {
     let (turn, died, pid) = match result {
         Ok(turn) => (turn, 0, 0),
         Err(BarrierError::PartyDied { turn, died, pid, .. }) => (turn, died, pid),

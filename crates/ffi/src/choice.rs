@@ -178,7 +178,7 @@ struct One<'a> {
     index: usize,
 }
 
-fn armed<'a>(arm: &chappe_arm) -> Answer<Armed<'a>> {
+pub fn armed<'a>(arm: &chappe_arm) -> Answer<Armed<'a>> {
     input::unused(&arm.reserved)?;
     Ok(match arm.kind {
         CHAPPE_ARM_DOWN => raw::down(handle::get::<Semaphore>(arm.object.cast())?),
@@ -200,7 +200,7 @@ fn armed<'a>(arm: &chappe_arm) -> Answer<Armed<'a>> {
         CHAPPE_ARM_SUBSCRIPTION => {
             let end = handle::get::<Hearing>(arm.object.cast())?;
             end.check(input::buffer(arm.data, arm.size)?.len())?;
-            end.arm()
+            end.arm()?
         }
         CHAPPE_ARM_READ => handle::get::<Shared>(arm.object.cast())?.lock.__read_arm(),
         CHAPPE_ARM_WRITE => handle::get::<Shared>(arm.object.cast())?.lock.__write_arm(),
@@ -219,11 +219,25 @@ fn armed<'a>(arm: &chappe_arm) -> Answer<Armed<'a>> {
 
 /// What goes into an arm that was chosen.
 #[derive(Default)]
-struct Ended {
-    result: isize,
-    again: bool,
+pub struct Ended {
+    pub result: isize,
+    pub again: bool,
     /// Of one that borrows, or locks: where the record is, or the data.
-    borrowed: Option<*const u8>,
+    pub borrowed: Option<*const u8>,
+}
+
+/// Writes how the arm of this number ended.
+pub fn write(arms: *mut chappe_arm, index: usize, ended: Answer<Ended>) {
+    let failed = |failure: Failure| Ended { result: -(failure.errno() as isize), ..Ended::default() };
+    let Ended { result, again, borrowed } = ended.unwrap_or_else(failed);
+    // SAFETY: one of the caller's, as many as it said there are; nobody has a reference any more.
+    unsafe {
+        (*arms.add(index)).result = result;
+        (*arms.add(index)).again = again;
+        if let Some(at) = borrowed {
+            (*arms.add(index)).data = at.cast_mut().cast();
+        }
+    }
 }
 
 /// Completes what was chosen.
@@ -315,16 +329,7 @@ fn select(arms: *mut chappe_arm, n: usize, flags: u32, limit: Answer<Limit>) -> 
                 },
             )
         })?;
-        let failed = |failure: Failure| Ended { result: -(failure.errno() as isize), ..Ended::default() };
-        let Ended { result, again, borrowed } = ended.unwrap_or_else(failed);
-        // SAFETY: one of the caller's, as many as it said there are; nobody has a reference any more.
-        unsafe {
-            (*arms.add(index)).result = result;
-            (*arms.add(index)).again = again;
-            if let Some(at) = borrowed {
-                (*arms.add(index)).data = at.cast_mut().cast();
-            }
-        }
+        write(arms, index, ended);
         Ok(index as isize)
     })
 }

@@ -29,10 +29,10 @@ use chappe::woken::Woken;
 use chappe::{OwnedPermit, OwnedPermits, Pool, Semaphore};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::os::fd::{AsFd, AsRawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -104,6 +104,12 @@ impl Asked {
     pub fn is(&self) -> bool {
         // Relaxed: it is set, and read, by the thread that has the wait's lock.
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// What a part of the wait answers, or `None` once the wait is asked to end.
+    pub async fn or<T>(&self, part: impl Future<Output = T>) -> Option<T> {
+        let mut part = pin!(part);
+        poll_fn(|cx| if self.is() { Poll::Ready(None) } else { part.as_mut().poll(cx).map(Some) }).await
     }
 }
 

@@ -32,6 +32,14 @@ pub struct Failure(c_int);
 /// What a call comes to.
 pub type Answer<T> = Result<T, Failure>;
 
+/// Why a wait came to nothing, for the thread that is told: a failure's text is that thread's.
+pub type Why = Box<dyn FnOnce() -> Failure + Send>;
+
+/// An error as such.
+pub fn later<E: Into<Failure> + Send + 'static>(e: E) -> Why {
+    Box::new(move || e.into())
+}
+
 impl Failure {
     /// With a constant text.
     #[cold]

@@ -22,6 +22,7 @@ mod arena;
 mod barrier;
 mod broadcast;
 mod choice;
+mod choosing;
 mod condvar;
 mod counter;
 mod dispatch;
@@ -32,6 +33,7 @@ mod handle;
 mod input;
 mod interrupt;
 mod kept;
+mod lending;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod libc9;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

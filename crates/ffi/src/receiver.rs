@@ -7,21 +7,21 @@
 //! leaves the arena, gives it back. In a forked child a receiver is the child's own from
 //! its first use there; one that there may be only one of stays the parent's (-EPERM).
 
-use crate::failure::{Answer, Failure, answer, done};
+use crate::failure::{Answer, Failure, Why, answer, done, later};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::kept::Kept;
+use crate::lending::{Lendable, Lent};
 use crate::parting::{self, Lends};
-use crate::sender::{Record, awaits};
+use crate::sender::Record;
 use crate::thread::here;
 use chappe::raw::{Armed, arena_of_receiver, incarnation, is_same_arena};
+use chappe::task::choice::Seated;
 use chappe::tube::named::{Loan, NotReceived, Receiver};
 use chappe::{Arena, ReceivingEnd as _, SelectedOperation, tube};
 use std::ffi::{CStr, c_int, c_void};
 use std::future::Future;
 use std::os::fd::AsRawFd;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A handle of a receiver.
 pub struct chappe_receiver(());
@@ -37,8 +37,8 @@ struct Borrowed {
 pub struct NamedEnd {
     /// First: it goes before the end, to which it refers.
     borrowed: Kept<Borrowed>,
-    /// Its own memory, since a loan refers to it. NULL: a wait of a loop of events has it.
-    receiver: AtomicPtr<Receiver<[u8]>>,
+    /// Its own memory, since a loan refers to it.
+    receiver: Lendable<Receiver<[u8]>>,
 }
 
 impl Drop for NamedEnd {
@@ -46,11 +46,6 @@ impl Drop for NamedEnd {
         if let Some(borrowed) = self.borrowed.take() {
             // Nobody has said that it was received.
             borrowed.loan.put_back();
-        }
-        let receiver = *self.receiver.get_mut();
-        if !receiver.is_null() {
-            // SAFETY: from `Box::into_raw`, and dropped once; its loan has just gone.
-            drop(unsafe { Box::from_raw(receiver) });
         }
     }
 }
@@ -74,21 +69,15 @@ impl Object for ReceivingEnd {
 
 impl NamedEnd {
     fn receiver(&self) -> Answer<&'static Receiver<[u8]>> {
-        // Acquire: the receiver as the wait left it; pairs with `Lent`.
         // SAFETY: it lives as long as the end, and what borrows of it for longer goes first; no wait has it.
-        unsafe { self.receiver.load(Ordering::Acquire).as_ref() }.ok_or_else(awaits)
+        Ok(unsafe { &*self.receiver.at()? })
     }
 
     /// The receiver, for a wait.
-    fn lend(&'static self) -> Answer<Lent> {
+    fn lend(&'static self) -> Answer<Lent<Receiver<[u8]>>> {
         self.is_spare()?;
-        // Acquire: as in `receiver`.
-        let receiver = self.receiver.swap(null_mut(), Ordering::Acquire);
-        if receiver.is_null() {
-            return Err(awaits());
-        }
-        // SAFETY: from `Box::into_raw`; nobody has it now, by the swap, and no loan refers to it.
-        Ok(Lent { receiver: Some(unsafe { Box::from_raw(receiver) }), of: &self.receiver })
+        // SAFETY: no loan refers to it.
+        unsafe { self.receiver.lend() }
     }
 
     /// Refuses to borrow a second record. In a forked child, what the parent has borrowed is nothing to wait for.
@@ -186,21 +175,6 @@ impl From<Unreceived> for Failure {
     }
 }
 
-/// A receiver that a wait has. It goes back to its handle, which is open until then.
-struct Lent {
-    receiver: Option<Box<Receiver<[u8]>>>,
-    of: &'static AtomicPtr<Receiver<[u8]>>,
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        if let Some(receiver) = self.receiver.take() {
-            // Release: the receiver, for the next call.
-            self.of.store(Box::into_raw(receiver), Ordering::Release);
-        }
-    }
-}
-
 #[cold]
 fn busy() -> Failure {
     Failure::new(libc::EBUSY, c"a record is borrowed at this receiver: release it, or put it back, first")
@@ -214,7 +188,7 @@ impl Lends for ReceivingEnd {
 
 impl ReceivingEnd {
     pub fn of(receiver: Receiver<[u8]>, size: usize) -> ReceivingEnd {
-        let receiver = AtomicPtr::new(Box::into_raw(Box::new(receiver)));
+        let receiver = Lendable::new(receiver);
         ReceivingEnd { end: End::Named(NamedEnd { borrowed: Kept::new(), receiver }), size }
     }
 
@@ -272,14 +246,20 @@ impl ReceivingEnd {
             End::Private(receiver) => (None, Some(receiver.clone())),
         };
         Ok(async move {
-            if let Some(mut lent) = lent
-                && let Some(receiver) = &mut lent.receiver
-            {
+            if let Some(mut receiver) = lent {
                 return receiver.recv_redelivered_async().await.map_err(Unreceived::Named);
             }
             let private = private.expect("the one or the other");
             let record = private.recv_async().await.map_err(Unreceived::Private)?;
             Ok((record.bytes().to_vec(), false))
+        })
+    }
+
+    /// As an arm of a wait.
+    pub fn receives(&'static self) -> Answer<Receives> {
+        Ok(match &self.end {
+            End::Named(named) => Receives::Named(named.lend()?),
+            End::Private(receiver) => Receives::Private(receiver.clone()),
         })
     }
 
@@ -308,6 +288,32 @@ impl ReceivingEnd {
         match &self.end {
             End::Named(named) => Ok(chappe::raw::recv_chosen(chosen, named.receiver()?, buffer)?),
             End::Private(receiver) => Ok((copied(&chosen.recv(receiver)?, buffer), false)),
+        }
+    }
+}
+
+/// An arm of a wait of a loop of events.
+pub enum Receives {
+    Named(Lent<Receiver<[u8]>>),
+    Private(tube::Receiver<Record>),
+}
+
+impl Receives {
+    pub fn armed(&self) -> Armed<'_> {
+        match self {
+            Receives::Named(receiver) => (**receiver).__arm(),
+            Receives::Private(receiver) => receiver.__arm(),
+        }
+    }
+
+    /// The record that was taken, and whether it comes again.
+    pub fn finish(self, took: Seated) -> Result<(Vec<u8>, bool), Why> {
+        match self {
+            Receives::Named(mut receiver) => receiver.__task_recv().finish_told(took).map_err(later),
+            Receives::Private(receiver) => {
+                let record = receiver.__task_recv().finish(took).map_err(later)?;
+                Ok((record.bytes().to_vec(), false))
+            }
         }
     }
 }

@@ -6,22 +6,22 @@
 //! first use there, and so is no other end; one that there may be only one of stays the parent's (-EPERM).
 
 use crate::dispatch::Asked;
-use crate::failure::{Answer, Failure, answer, done};
+use crate::failure::{Answer, Failure, Why, answer, done, later};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
 use crate::kept::Kept;
+use crate::lending::{Lendable, Lent};
 use crate::parting::{self, Lends};
 use crate::thread::here;
 use chappe::raw::{Armed, arena_of_sender, incarnation, is_same_arena};
 use chappe::task::Sending;
+use chappe::task::choice::Seated;
 use chappe::tube::named::{NotSent, Sender, Slot};
 use chappe::{Arena, SelectedOperation, SendingEnd as _, tube};
 use std::ffi::{CStr, c_int, c_void};
 use std::future::{Future, poll_fn};
 use std::os::fd::AsRawFd;
 use std::pin::Pin;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::task::Poll;
 
 /// A handle of a sender.
@@ -67,8 +67,8 @@ struct Reserved {
 pub struct NamedEnd {
     /// First: it goes before the end, to which it refers.
     reserved: Kept<Reserved>,
-    /// Its own memory, since a slot refers to it. While there is a slot it is used by that alone. NULL: a wait of a loop of events has it.
-    sender: AtomicPtr<Sender<[u8]>>,
+    /// Its own memory, since a slot refers to it. While there is a slot it is used by that alone.
+    sender: Lendable<Sender<[u8]>>,
     /// The tube's.
     arena: Arena,
     typed: bool,
@@ -77,11 +77,6 @@ pub struct NamedEnd {
 impl Drop for NamedEnd {
     fn drop(&mut self) {
         drop(self.reserved.take());
-        let sender = *self.sender.get_mut();
-        if !sender.is_null() {
-            // SAFETY: from `Box::into_raw`, and dropped once; its slot has just gone.
-            drop(unsafe { Box::from_raw(sender) });
-        }
     }
 }
 
@@ -119,38 +114,26 @@ impl NamedEnd {
         self.reserved.with(none) == Some(true)
     }
 
-    /// Refuses one that a wait has.
-    fn is_here(&self) -> Answer<*mut Sender<[u8]>> {
-        // Acquire: the sender as the wait left it; pairs with `Lent`.
-        let sender = self.sender.load(Ordering::Acquire);
-        if sender.is_null() { Err(awaits()) } else { Ok(sender) }
-    }
-
     fn sender(&self) -> Answer<&Sender<[u8]>> {
         if self.reserved.is_none() || self.forget_the_parents() {
             // SAFETY: it lives as long as the end; no slot and no wait has it.
-            return Ok(unsafe { &*self.is_here()? });
+            return Ok(unsafe { &*self.sender.at()? });
         }
         Err(busy())
     }
 
     /// The sender, for a wait.
-    fn lend(&'static self) -> Answer<Lent> {
+    fn lend(&'static self) -> Answer<Lent<Sender<[u8]>>> {
         self.sender()?;
-        // Acquire: as in `sender`.
-        let sender = self.sender.swap(null_mut(), Ordering::Acquire);
-        if sender.is_null() {
-            return Err(awaits());
-        }
-        // SAFETY: from `Box::into_raw`; nobody has it now, by the swap, and no slot refers to it.
-        Ok(Lent { sender: Some(unsafe { Box::from_raw(sender) }), of: &self.sender })
+        // SAFETY: no slot refers to it.
+        unsafe { self.sender.lend() }
     }
 
     /// Reserves a slot; answers where it is.
     fn reserve(&self, limit: Limit) -> Answer<*mut u8> {
         self.sender()?;
         // SAFETY: `sender` has just seen that no slot and no wait has it, and a handle is used by one thread at a time.
-        let sender: &'static mut Sender<[u8]> = unsafe { &mut *self.is_here()? };
+        let sender: &'static mut Sender<[u8]> = unsafe { &mut *self.sender.at()? };
         let mut slot = match limit {
             Limit::Forever => sender.reserve()?,
             Limit::Now => sender.try_reserve()?,
@@ -212,27 +195,6 @@ impl From<Unsent> for Failure {
     }
 }
 
-/// A sender that a wait has. It goes back to its handle, which is open until then.
-struct Lent {
-    sender: Option<Box<Sender<[u8]>>>,
-    of: &'static AtomicPtr<Sender<[u8]>>,
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        if let Some(sender) = self.sender.take() {
-            // Release: the sender, for the next call.
-            self.of.store(Box::into_raw(sender), Ordering::Release);
-        }
-    }
-}
-
-#[cold]
-pub fn awaits() -> Failure {
-    let text = c"a wait of a loop of events has this end: cancel it, or let it be over, first (each wait needs an end of its own)";
-    Failure::new(libc::EBUSY, text)
-}
-
 #[cold]
 fn busy() -> Failure {
     Failure::new(libc::EBUSY, c"a slot is reserved at this sender: commit it, or give it up, first")
@@ -247,7 +209,7 @@ impl Lends for SendingEnd {
 impl SendingEnd {
     pub fn of(sender: Sender<[u8]>, size: usize, typed: bool) -> SendingEnd {
         let arena = arena_of_sender(&sender);
-        let sender = AtomicPtr::new(Box::into_raw(Box::new(sender)));
+        let sender = Lendable::new(sender);
         SendingEnd { end: End::Named(NamedEnd { reserved: Kept::new(), sender, arena, typed }), size }
     }
 
@@ -313,9 +275,7 @@ impl SendingEnd {
             End::Private(sender) => (None, Some(sender.clone())),
         };
         Ok(async move {
-            if let Some(mut lent) = lent
-                && let Some(sender) = &mut lent.sender
-            {
+            if let Some(mut sender) = lent {
                 return sender.send_async(record.bytes()).await.map_err(Unsent::Named);
             }
             let private = private.expect("the one or the other");
@@ -331,6 +291,19 @@ impl SendingEnd {
             });
             sent.await.map_err(Unsent::Private)
         })
+    }
+
+    /// As an arm of a wait: sends these bytes.
+    pub fn sends(&'static self, record: &[u8]) -> Answer<Sends> {
+        self.check(record.len())?;
+        match &self.end {
+            End::Named(named) => Ok(Sends::Named(named.lend()?, record.to_vec())),
+            End::Private(sender) if sender.capacity() == Some(0) => {
+                let text = c"a wait of a loop of events chooses no send to a tube without slots: give it one, or use chappe_send_async";
+                Err(Failure::new(libc::EOPNOTSUPP, text))
+            }
+            End::Private(sender) => Ok(Sends::Private(sender.clone(), Record::of(record)?)),
+        }
     }
 
     /// As an arm of a choice that sends so many bytes.
@@ -356,6 +329,29 @@ impl SendingEnd {
     }
 }
 
+/// An arm of a wait of a loop of events.
+pub enum Sends {
+    Named(Lent<Sender<[u8]>>, Vec<u8>),
+    Private(tube::Sender<Record>, Record),
+}
+
+impl Sends {
+    pub fn armed(&self) -> Armed<'_> {
+        match self {
+            Sends::Named(sender, _) => (**sender).__arm(),
+            Sends::Private(sender, _) => sender.__arm(),
+        }
+    }
+
+    /// Sends into the slot that was taken.
+    pub async fn finish(self, took: Seated) -> Result<(), Why> {
+        match self {
+            Sends::Named(mut sender, record) => sender.__task_send().place(took).finish(record).await.map_err(later),
+            Sends::Private(sender, record) => sender.__task_send().place(took).finish(record).await.map_err(later),
+        }
+    }
+}
+
 /// Closes a handle; a slot that is reserved is given up. No other thread may be in a call with this handle, or call with it later.
 ///
 /// Errors: -EBUSY if a wait has it (`chappe_send_async`); -EBADF.
@@ -363,7 +359,7 @@ impl SendingEnd {
 pub extern "C" fn chappe_sender_close(sender: *mut chappe_sender) -> c_int {
     done(|| {
         if let End::Named(named) = &handle::get::<SendingEnd>(sender)?.end {
-            named.is_here()?;
+            named.sender.at()?;
         }
         let end = handle::close::<SendingEnd>(sender)?;
         parting::forget(sender as usize);

@@ -7,6 +7,7 @@
 use crate::failure::{Answer, Failure, answer, done};
 use crate::handle::{self, Object};
 use crate::input::{self, Limit};
+use crate::lending::{Lendable, Lent};
 use chappe::raw::{Armed, hear_chosen};
 use chappe::synth::Value;
 use chappe::tube::broadcast::Subscription;
@@ -116,7 +117,7 @@ pub fn params<'a>(first: *const chappe_param, count: usize) -> Answer<Vec<(&'a s
 
 /// A subscription, and how long its messages may be.
 pub struct Hearing {
-    end: Box<Subscription<[u8]>>,
+    end: Lendable<Subscription<[u8]>>,
     size: usize,
 }
 
@@ -129,7 +130,18 @@ impl Object for Hearing {
 
 impl Hearing {
     pub fn of(end: Subscription<[u8]>, size: usize) -> Hearing {
-        Hearing { end: Box::new(end), size }
+        Hearing { end: Lendable::new(end), size }
+    }
+
+    fn end(&self) -> Answer<&Subscription<[u8]>> {
+        // SAFETY: it lives as long as this, and no wait has it; a handle is used by one thread at a time.
+        Ok(unsafe { &*self.end.at()? })
+    }
+
+    /// The subscription, for a wait.
+    pub fn lend(&'static self) -> Answer<Lent<Subscription<[u8]>>> {
+        // SAFETY: nothing refers to it for longer than a call.
+        unsafe { self.end.lend() }
     }
 
     /// Refuses a buffer in which the longest message has no room.
@@ -145,29 +157,32 @@ impl Hearing {
     fn recv(&self, buffer: &mut [u8], limit: Limit) -> Answer<usize> {
         self.check(buffer.len())?;
         Ok(match limit {
-            Limit::Forever => self.end.recv_into(buffer)?,
-            Limit::Now => self.end.try_recv_into(buffer)?,
-            Limit::Within(duration) => self.end.recv_into_timeout(buffer, duration)?,
+            Limit::Forever => self.end()?.recv_into(buffer)?,
+            Limit::Now => self.end()?.try_recv_into(buffer)?,
+            Limit::Within(duration) => self.end()?.recv_into_timeout(buffer, duration)?,
         })
     }
 
     /// As an arm of a choice.
-    pub fn arm(&self) -> Armed<'_> {
-        self.end.__arm()
+    pub fn arm(&self) -> Answer<Armed<'_>> {
+        Ok(self.end()?.__arm())
     }
 
     /// Receives the message that a choice has taken.
     pub fn finish(&self, chosen: SelectedOperation<'_>, buffer: &mut [u8]) -> Answer<usize> {
-        Ok(hear_chosen(chosen, &self.end, buffer)?)
+        Ok(hear_chosen(chosen, self.end()?, buffer)?)
     }
 }
 
 /// Closes a handle: the subscription goes. No other thread may be in a call with this handle, or call with it later.
 ///
-/// Errors: -EBADF.
+/// Errors: -EBUSY if a wait has it (`chappe_subscription_recv_async`), here and in each call with the handle; -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_subscription_close(subscription: *mut chappe_subscription) -> c_int {
-    done(|| handle::close::<Hearing>(subscription).map(drop))
+    done(|| {
+        handle::get::<Hearing>(subscription)?.end()?;
+        handle::close::<Hearing>(subscription).map(drop)
+    })
 }
 
 fn received(
@@ -249,7 +264,7 @@ pub extern "C" fn chappe_subscription_set(
 ) -> c_int {
     done(|| {
         let end = handle::get::<Hearing>(subscription)?;
-        Ok(end.end.set(&self::params(params, count)?)?)
+        Ok(end.end()?.set(&self::params(params, count)?)?)
     })
 }
 
@@ -258,7 +273,7 @@ pub extern "C" fn chappe_subscription_set(
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_subscription_lost(subscription: *const chappe_subscription) -> i64 {
-    answer(|| Ok(handle::get::<Hearing>(subscription)?.end.lost() as i64))
+    answer(|| Ok(handle::get::<Hearing>(subscription)?.end()?.lost() as i64))
 }
 
 /// How many messages are there for it, those that are just being written too.
@@ -266,7 +281,7 @@ pub extern "C" fn chappe_subscription_lost(subscription: *const chappe_subscript
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_subscription_len(subscription: *const chappe_subscription) -> isize {
-    answer(|| Ok(handle::get::<Hearing>(subscription)?.end.len() as isize))
+    answer(|| Ok(handle::get::<Hearing>(subscription)?.end()?.len() as isize))
 }
 
 /// 1 if there is no message for it, else 0.
@@ -274,7 +289,7 @@ pub extern "C" fn chappe_subscription_len(subscription: *const chappe_subscripti
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_subscription_is_empty(subscription: *const chappe_subscription) -> c_int {
-    answer(|| Ok(handle::get::<Hearing>(subscription)?.end.is_empty().into()))
+    answer(|| Ok(handle::get::<Hearing>(subscription)?.end()?.is_empty().into()))
 }
 
 /// How many bytes the longest message can have.
@@ -299,7 +314,7 @@ pub extern "C" fn chappe_subscription_size(subscription: *const chappe_subscript
 /// place for another member; -EPERM if the subscription is the parent process's; -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_subscription_descriptor(subscription: *mut chappe_subscription) -> c_int {
-    answer(|| Ok(handle::get::<Hearing>(subscription)?.end.descriptor()?.as_raw_fd()))
+    answer(|| Ok(handle::get::<Hearing>(subscription)?.end()?.descriptor()?.as_raw_fd()))
 }
 
 /// Makes the descriptor unreadable, and ready to become readable again: 1. Or 0: something has come, and it is readable; or this is a
@@ -308,5 +323,5 @@ pub extern "C" fn chappe_subscription_descriptor(subscription: *mut chappe_subsc
 /// Errors: -EBADF.
 #[unsafe(no_mangle)]
 pub extern "C" fn chappe_subscription_rearm(subscription: *mut chappe_subscription) -> c_int {
-    answer(|| Ok(handle::get::<Hearing>(subscription)?.end.rearm().into()))
+    answer(|| Ok(handle::get::<Hearing>(subscription)?.end()?.rearm().into()))
 }

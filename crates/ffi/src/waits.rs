@@ -1,4 +1,4 @@
-//! Waits of loops of events for records of tubes, and for changes of maps: see chappe_dispatch(3).
+//! Waits of loops of events for records of tubes, messages of subscriptions, turns of barriers, changes of maps, and the first of several things: see chappe_dispatch(3).
 //!
 //! A wait has the end of a named tube for itself, from the call that begins it until its callback is called or it is cancelled: until then other calls with
 //! the handle, and its close, answer -EBUSY. Several waits have an end each (`chappe_receiver_another`). In a child that is forked meanwhile the end
@@ -9,15 +9,21 @@
 //! answers -ESRCH then. What is there at once is taken by the call that begins the wait: if the process ends before the callback, by a kill or by exit(3),
 //! such a record is gone, as one that a thread received.
 
-use crate::dispatch::{Asked, Memory, begin, begin_for_good, chappe_done};
-use crate::failure::answer;
+use crate::barrier::{Boxed, chappe_barrier, chappe_turn, told};
+use crate::choice::{CHAPPE_BIASED, chappe_arm};
+use crate::choosing::chooses;
+use crate::dispatch::{Asked, Memory, begin, begin_for_good, chappe_done, may_begin};
+use crate::failure::{Failure, answer};
 use crate::handle;
 use crate::input;
 use crate::map::{CHAPPE_MAP_YES, Held, chappe_map};
 use crate::receiver::{ReceivingEnd, chappe_receiver};
 use crate::sender::{SendingEnd, chappe_sender};
-use chappe::MapError;
+use crate::subscription::{Hearing, chappe_subscription};
+use chappe::task::choice::choose;
+use chappe::{BarrierError, MapError, SelectError};
 use std::ffi::{c_int, c_void};
+use std::future::pending;
 
 /// As `chappe_send`, without waiting: begins a wait, and answers its number, above 0. The record is copied by this call. `call` is called by `chappe_dispatch` with
 /// 0 when it was sent.
@@ -70,6 +76,115 @@ pub extern "C" fn chappe_recv_async(
         };
         begin_for_good(call, data, None, end.recv_as_task()?, finish)
     })
+}
+
+/// As `chappe_subscription_recv`, without waiting: as `chappe_recv_async`, of a subscription. Until the callback each other call with the handle, and its close,
+/// answers -EBUSY.
+///
+/// Errors: -EMSGSIZE if there is too little room; -EBUSY if a wait has the subscription; -EBADF, -EFAULT; the system's, if it has no descriptor left. The
+/// callback gets what `chappe_subscription_recv` answers.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_subscription_recv_async(
+    subscription: *mut chappe_subscription,
+    to: *mut c_void,
+    room: usize,
+    call: chappe_done,
+    data: *mut c_void,
+) -> i64 {
+    answer(|| {
+        let end: &'static Hearing = handle::get(subscription)?;
+        input::buffer(to, room)?;
+        end.check(room)?;
+        may_begin(call)?;
+        let to = Memory::new(to);
+        let finish = move |message: Vec<u8>| {
+            input::buffer(to.get(), message.len())?.copy_from_slice(&message);
+            Ok(message.len() as c_int)
+        };
+        let mut end = end.lend()?;
+        begin_for_good(call, data, None, async move { end.recv_async().await }, finish)
+    })
+}
+
+/// As `chappe_barrier_wait_once`, without waiting: arrives for the process, begins a wait for the turn, and answers its number, above 0. `call` is called by
+/// `chappe_dispatch` when the round has turned, with 0 or CHAPPE_PARTY_DIED; the turn is at `turn` then, unless that is NULL: it must be there until then. A
+/// wait that is cancelled takes its arrival back; -ESRCH says that the round has turned: it is called back.
+///
+/// Errors: -EBADF, -EFAULT; the system's, if it has no descriptor left. The callback gets what `chappe_barrier_wait` answers.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_barrier_wait_async(
+    barrier: *mut chappe_barrier,
+    turn: *mut chappe_turn,
+    call: chappe_done,
+    data: *mut c_void,
+) -> i64 {
+    answer(|| {
+        let barrier = handle::get::<Boxed>(barrier)?.clone();
+        input::place_if(turn)?;
+        let (turn, asked) = (Memory::new(turn), Asked::default());
+        let ends = asked.clone();
+        let wait = async move {
+            let mut arrival = barrier.arrive_owned()?;
+            let turned = ends.or(choose((arrival.__task_turn(), ()), true, None)).await;
+            if let Some(Err(e)) = turned {
+                return Err(Unturned::Refused(e));
+            }
+            if turned.is_none() && arrival.take_back() {
+                // It is not polled again.
+                return pending().await;
+            }
+            Ok(arrival.conclude())
+        };
+        begin_for_good(call, data, Some(asked), wait, move |turned| told(turned, turn.get()))
+    })
+}
+
+/// As `chappe_select`, without waiting: begins a wait, and answers its number, above 0. `call` is called by `chappe_dispatch` with the index of the arm that
+/// happened; `result` and `again` of that arm are written then, its permit is the process's, and its record has come. The array, and what its arms point to, must
+/// be there, and stay as they are, until then; a record that is to be sent is copied by this call. `flags`: 0 or CHAPPE_BIASED.
+///
+/// Arms are as of `chappe_select`, but none that borrows, locks or waits for a thread's arrival. An end of a named tube, and a subscription, the wait
+/// has for itself; a descriptor stays open. A wait that is cancelled has done nothing; once an arm has happened, it is called back (-ESRCH).
+///
+/// Errors: -EOPNOTSUPP for another arm, and for one that sends through a private tube without slots; -EBUSY if a wait has an end already, also this one by another arm;
+/// else those of `chappe_select` of which that says that nothing has happened; -EFAULT if `call` is NULL; the system's, if it has no descriptor left. The callback gets
+/// -EXDEV, -EUSERS and the system's.
+#[unsafe(no_mangle)]
+pub extern "C" fn chappe_select_async(
+    arms: *mut chappe_arm,
+    n: usize,
+    flags: u32,
+    call: chappe_done,
+    data: *mut c_void,
+) -> i64 {
+    answer(|| {
+        input::flags(flags, CHAPPE_BIASED)?;
+        may_begin(call)?;
+        let wait = chooses(input::array(arms.cast_const(), n)?, flags & CHAPPE_BIASED != 0)?;
+        let arms = Memory::new(arms);
+        begin_for_good(call, data, None, wait, move |came| came.tell(arms.get(), n))
+    })
+}
+
+/// Why a wait for a turn could not be made.
+enum Unturned {
+    Not(BarrierError),
+    Refused(SelectError),
+}
+
+impl From<BarrierError> for Unturned {
+    fn from(e: BarrierError) -> Unturned {
+        Unturned::Not(e)
+    }
+}
+
+impl From<Unturned> for Failure {
+    fn from(why: Unturned) -> Failure {
+        match why {
+            Unturned::Not(e) => e.into(),
+            Unturned::Refused(e) => e.into(),
+        }
+    }
 }
 
 /// As `chappe_map_wait`, without waiting: begins a wait, and answers its number, above 0. Key and value are copied by this call. `call` is called by

@@ -31,7 +31,7 @@ const PARTS: [(&str, &[&str]); 22] = [
     ("choice", &["barrier", "permit", "pool", "receiver", "rwlock", "semaphore", "sender", "subscription"]),
     ("dispatch", &["permit", "pool", "semaphore"]),
     ("guard", &["condvar", "dispatch", "mutex", "rwlock"]),
-    ("waits", &["dispatch", "map", "receiver", "sender"]),
+    ("waits", &["barrier", "choice", "dispatch", "map", "receiver", "sender", "subscription"]),
 ];
 /// What not every library has: no part of <chappe.h>.
 const APART: [(&str, &[&str]); 2] = [("remote", &[]), ("term", &[])];

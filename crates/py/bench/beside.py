@@ -279,6 +279,85 @@ def round_aio(n):
     asyncio.run(run())
 
 
+def carried_by_tasks(make, put, get, tasks=8):
+    """From so many tasks to as many."""
+
+    def act(n):
+        async def run():
+            queue = make()
+
+            async def puts():
+                for i in range(n // tasks):
+                    await put(queue, i)
+
+            async def gets():
+                for _ in range(n // tasks):
+                    await get(queue)
+
+            await asyncio.gather(*(side() for _ in range(tasks) for side in (gets, puts)))
+
+        asyncio.run(run())
+
+    return act
+
+
+def chosen_by_task(make, give, choose):
+    """A choice of two that a task waits for, and another gives one of."""
+
+    def act(n):
+        async def run():
+            both = make(), make()
+
+            async def gives():
+                for i in range(n):
+                    give(both[i % 2])
+                    await asyncio.sleep(0)
+
+            giver = asyncio.create_task(gives())
+            for _ in range(n):
+                await choose(*both)
+            await giver
+
+        asyncio.run(run())
+
+    return act
+
+
+async def choice_of_two(one, other):
+    """The same of ours."""
+    await aio.select(one.down, other.down)
+
+
+async def first_of(one, other):
+    """One of two semaphores of asyncio's, as its documentation has it; the other's task is cancelled."""
+    waits = {asyncio.create_task(one.acquire()), asyncio.create_task(other.acquire())}
+    done, left = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for wait in left:
+        wait.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    # Both may have been taken: one goes back.
+    if len(done) == 2:
+        other.release()
+
+
+def turned(make, wait, tasks=8):
+    """Rounds of a barrier."""
+
+    def act(n):
+        async def run():
+            barrier = make(tasks)
+
+            async def passes():
+                for _ in range(n // tasks):
+                    await wait(barrier)
+
+            await asyncio.gather(*(passes() for _ in range(tasks)))
+
+        asyncio.run(run())
+
+    return act
+
+
 def imported(module):
     """Milliseconds that an import takes, more than an interpreter does."""
 
@@ -345,6 +424,23 @@ def main():
     ):
         rivals = ("chappe", sections(own, aio.acquire, tasks)), ("asyncio", sections(theirs, lambda of: of, tasks))
         beside(what, "beside", 6_400, *rivals)
+    beside(
+        "records of 8 tasks to 8",
+        "beside",
+        6_400,
+        ("chappe", carried_by_tasks(lambda: chappe.Tube(slots=64), aio.put, aio.get)),
+        ("asyncio", carried_by_tasks(lambda: asyncio.Queue(64), asyncio.Queue.put, asyncio.Queue.get)),
+    )
+    beside(
+        "choice of 2 of a task",
+        "beside",
+        2_000,
+        ("chappe", chosen_by_task(lambda: chappe.Semaphore(value=0), chappe.Semaphore.up, choice_of_two)),
+        ("asyncio", chosen_by_task(lambda: asyncio.Semaphore(0), asyncio.Semaphore.release, first_of)),
+    )
+    if hasattr(asyncio, "Barrier"):
+        rivals = ("chappe", turned(chappe.Barrier, aio.wait)), ("asyncio", turned(asyncio.Barrier, asyncio.Barrier.wait))
+        beside("barrier of 8 tasks", "beside", 6_400, *rivals)
     if not ROWS or "import" in ROWS:
         print(f"import: {imported('chappe') * 1e3:.1f} ms (wanted: <= 30)")
 

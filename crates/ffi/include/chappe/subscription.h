@@ -120,7 +120,7 @@ struct chappe_param chappe_param_text(const char *name, const char *value);
 /**
  * Closes a handle: the subscription goes. No other thread may be in a call with this handle, or call with it later.
  *
- * Errors: -EBADF.
+ * Errors: -EBUSY if a wait has it (chappe_subscription_recv_async), here and in each call with the handle; -EBADF.
  */
 int chappe_subscription_close(struct chappe_subscription *subscription);
 

@@ -1,5 +1,5 @@
 /*
- * Waits of loops of events for records of tubes, and for changes of maps: see chappe_dispatch(3).
+ * Waits of loops of events for records of tubes, messages of subscriptions, turns of barriers, changes of maps, and the first of several things: see chappe_dispatch(3).
  *
  * A wait has the end of a named tube for itself, from the call that begins it until its callback is called or it is cancelled: until then other calls with
  * the handle, and its close, answer -EBUSY. Several waits have an end each (chappe_receiver_another). In a child that is forked meanwhile the end
@@ -18,10 +18,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "barrier.h"
+#include "choice.h"
 #include "dispatch.h"
 #include "map.h"
 #include "receiver.h"
 #include "sender.h"
+#include "subscription.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,6 +57,49 @@ int64_t chappe_recv_async(chappe_receiver *receiver,
                           bool *again,
                           chappe_done call,
                           void *data);
+
+/**
+ * As chappe_subscription_recv, without waiting: as chappe_recv_async, of a subscription. Until the callback each other call with the handle, and its close,
+ * answers -EBUSY.
+ *
+ * Errors: -EMSGSIZE if there is too little room; -EBUSY if a wait has the subscription; -EBADF, -EFAULT; the system's, if it has no descriptor left. The
+ * callback gets what chappe_subscription_recv answers.
+ */
+int64_t chappe_subscription_recv_async(chappe_subscription *subscription,
+                                       void *to,
+                                       size_t room,
+                                       chappe_done call,
+                                       void *data);
+
+/**
+ * As chappe_barrier_wait_once, without waiting: arrives for the process, begins a wait for the turn, and answers its number, above 0. call is called by
+ * chappe_dispatch when the round has turned, with 0 or CHAPPE_PARTY_DIED; the turn is at turn then, unless that is NULL: it must be there until then. A
+ * wait that is cancelled takes its arrival back; -ESRCH says that the round has turned: it is called back.
+ *
+ * Errors: -EBADF, -EFAULT; the system's, if it has no descriptor left. The callback gets what chappe_barrier_wait answers.
+ */
+int64_t chappe_barrier_wait_async(chappe_barrier *barrier,
+                                  chappe_turn *turn,
+                                  chappe_done call,
+                                  void *data);
+
+/**
+ * As chappe_select, without waiting: begins a wait, and answers its number, above 0. call is called by chappe_dispatch with the index of the arm that
+ * happened; result and again of that arm are written then, its permit is the process's, and its record has come. The array, and what its arms point to, must
+ * be there, and stay as they are, until then; a record that is to be sent is copied by this call. flags: 0 or CHAPPE_BIASED.
+ *
+ * Arms are as of chappe_select, but none that borrows, locks or waits for a thread's arrival. An end of a named tube, and a subscription, the wait
+ * has for itself; a descriptor stays open. A wait that is cancelled has done nothing; once an arm has happened, it is called back (-ESRCH).
+ *
+ * Errors: -EOPNOTSUPP for another arm, and for one that sends through a private tube without slots; -EBUSY if a wait has an end already, also this one by another arm;
+ * else those of chappe_select of which that says that nothing has happened; -EFAULT if call is NULL; the system's, if it has no descriptor left. The callback gets
+ * -EXDEV, -EUSERS and the system's.
+ */
+int64_t chappe_select_async(chappe_arm *arms,
+                            size_t n,
+                            uint32_t flags,
+                            chappe_done call,
+                            void *data);
 
 /**
  * As chappe_map_wait, without waiting: begins a wait, and answers its number, above 0. Key and value are copied by this call. call is called by

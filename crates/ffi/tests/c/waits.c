@@ -1,4 +1,4 @@
-/* Waits of a loop of events for locks, notifications, records, several permits and changes of maps; guards; forks in a callback. */
+/* Waits of a loop of events for locks, notifications, records, messages, turns of barriers, one of several things, several permits and changes of maps; guards; forks in a callback. */
 #include "check.h"
 #include <poll.h>
 
@@ -313,6 +313,188 @@ static void of_maps(const char *name)
     no_more_than(3);
 }
 
+static void of_subscriptions(const char *name)
+{
+    chappe_broadcast *broadcast;
+    chappe_publisher *publisher;
+    chappe_subscription *subscription;
+    chappe_broadcast_options options;
+    memset(&options, 0, sizeof options);
+    options.size = 8;
+    OK(name ? chappe_broadcast_create(name, &options, &broadcast) : chappe_broadcast_private(&options, &broadcast));
+    OK(chappe_broadcast_subscribe(broadcast, NULL, &subscription));
+    OK(chappe_broadcast_publisher(broadcast, &publisher));
+    char got[8] = "";
+    FAILS(chappe_subscription_recv_async(subscription, got, 7, called, NULL), EMSGSIZE);
+    FAILS(chappe_subscription_recv_async(subscription, NULL, 8, called, NULL), EFAULT);
+    FAILS(chappe_subscription_recv_async(subscription, got, 8, NULL, NULL), EFAULT);
+    calls = 0;
+    /* What is there at once; what comes; what a cancelled wait leaves. */
+    OK(chappe_publisher_send(publisher, "one", 4));
+    CHECK(chappe_subscription_recv_async(subscription, got, 8, called, NULL) > 0);
+    until(1);
+    IS(last, 4);
+    OK(strcmp(got, "one"));
+    int64_t wait = chappe_subscription_recv_async(subscription, got, 8, called, NULL);
+    no_more_than(1);
+    FAILS(chappe_subscription_try_recv(subscription, got, 8), EBUSY);
+    FAILS(chappe_subscription_recv_async(subscription, got, 8, called, NULL), EBUSY);
+    FAILS(chappe_subscription_close(subscription), EBUSY);
+    OK(chappe_async_cancel(wait));
+    OK(chappe_publisher_send(publisher, "three", 6));
+    IS(chappe_subscription_try_recv(subscription, got, 8), 6);
+    CHECK(chappe_subscription_recv_async(subscription, got, 8, called, NULL) > 0);
+    OK(chappe_publisher_send(publisher, "four", 5));
+    until(2);
+    IS(last, 5);
+    OK(strcmp(got, "four"));
+    CHECK(chappe_subscription_recv_async(subscription, got, 8, called, NULL) > 0);
+    OK(chappe_publisher_close(publisher));
+    until(3);
+    IS(last, -EPIPE);
+    OK(chappe_subscription_close(subscription));
+    OK(chappe_broadcast_close(broadcast));
+}
+
+/* The arm of this number has happened. */
+static void happened(int wanted, int index)
+{
+    until(wanted);
+    IS(last, index);
+}
+
+static void of_choices(const char *name)
+{
+    chappe_semaphore *units;
+    chappe_pool *pool;
+    chappe_sender *tx;
+    chappe_receiver *rx;
+    chappe_permit permit, held;
+    char got[8] = "";
+    int pipes[2];
+    OK(pipe(pipes));
+    OK(chappe_pool_private(1, &pool));
+    OK(chappe_pool_acquire(pool, &held));
+    if (name) {
+        chappe_tube *tube;
+        chappe_tube_options options;
+        memset(&options, 0, sizeof options);
+        options.slots = 1;
+        options.size = 8;
+        OK(chappe_semaphore_create(name, 0, 0, &units));
+        OK(chappe_tube_create("waits/line", &options, &tube));
+        OK(chappe_tube_sender(tube, &tx));
+        OK(chappe_tube_receiver(tube, &rx));
+        OK(chappe_tube_close(tube));
+    } else {
+        OK(chappe_semaphore_private(0, 0, &units));
+        OK(chappe_tube_private(1, 8, &tx, &rx));
+    }
+    chappe_arm arms[5];
+    memset(arms, 0, sizeof arms);
+    arms[0] = chappe_arm_down(units);
+    arms[2] = chappe_arm_acquire(pool, &permit);
+    arms[3] = chappe_arm_recv(rx, got, sizeof got);
+    arms[4] = chappe_arm_readable(pipes[0]);
+    calls = 0;
+    int64_t wait = chappe_select_async(arms, 5, 0, called, NULL);
+    CHECK(wait > 0);
+    no_more_than(0);
+    /* A cancelled one has done nothing, and gives all back. */
+    OK(chappe_async_cancel(wait));
+    OK(chappe_semaphore_up(units));
+    IS(chappe_semaphore_value(units), 1);
+    CHECK(chappe_select_async(arms, 5, 0, called, NULL) > 0);
+    happened(1, 0);
+    IS(chappe_semaphore_value(units), 0);
+    CHECK(chappe_select_async(arms, 5, 0, called, NULL) > 0);
+    OK(chappe_permit_release(&held));
+    happened(2, 2);
+    FAILS(chappe_pool_try_acquire(pool, &held), EAGAIN);
+    CHECK(chappe_select_async(arms, 5, 0, called, NULL) > 0);
+    if (name)
+        FAILS(chappe_try_recv(rx, got, sizeof got, NULL), EBUSY);
+    OK(chappe_send(tx, "record", 7));
+    happened(3, 3);
+    IS(arms[3].result, 7);
+    OK(strcmp(got, "record"));
+    CHECK(chappe_select_async(arms, 5, 0, called, NULL) > 0);
+    IS(write(pipes[1], "x", 1), 1);
+    happened(4, 4);
+    IS(read(pipes[0], got, 1), 1);
+    /* One that sends waits for room; what is to be sent was copied. */
+    char record[8] = "second";
+    OK(chappe_send(tx, "first", 6));
+    arms[3] = chappe_arm_send(tx, record, 7);
+    CHECK(chappe_select_async(arms, 5, CHAPPE_BIASED, called, NULL) > 0);
+    memset(record, 0, sizeof record);
+    no_more_than(4);
+    IS(chappe_recv(rx, got, sizeof got, NULL), 6);
+    happened(5, 3);
+    IS(chappe_recv(rx, got, sizeof got, NULL), 7);
+    OK(strcmp(got, "second"));
+    /* The other end goes: the arm is ready to say so. */
+    arms[3] = chappe_arm_recv(rx, got, sizeof got);
+    CHECK(chappe_select_async(arms, 5, 0, called, NULL) > 0);
+    OK(chappe_sender_close(tx));
+    happened(6, 3);
+    IS(arms[3].result, -EPIPE);
+    /* What cannot be. */
+    FAILS(chappe_select_async(arms, 5, CHAPPE_LOOK, called, NULL), EINVAL);
+    FAILS(chappe_select_async(arms, 5, 0, NULL, NULL), EFAULT);
+    FAILS(chappe_select_async(arms + 1, 1, 0, called, NULL), EINVAL);
+    arms[1] = chappe_arm_borrow(rx);
+    FAILS(chappe_select_async(arms, 5, 0, called, NULL), EOPNOTSUPP);
+    arms[1] = arms[3];
+    if (name)
+        FAILS(chappe_select_async(arms, 5, 0, called, NULL), EBUSY);
+    arms[1].kind = 99;
+    FAILS(chappe_select_async(arms, 5, 0, called, NULL), EINVAL);
+    no_more_than(6);
+    OK(chappe_receiver_close(rx));
+    OK(chappe_permit_release(&permit));
+    OK(chappe_pool_close(pool));
+    OK(chappe_semaphore_close(units));
+    OK(close(pipes[0]));
+    OK(close(pipes[1]));
+}
+
+static void of_barriers(const char *name)
+{
+    chappe_barrier *barrier;
+    chappe_turn turn, mine;
+    chappe_barrier_info info;
+    OK(name ? chappe_barrier_create(name, 2, 0, &barrier) : chappe_barrier_private(2, &barrier));
+    FAILS(chappe_barrier_wait_async(NULL, &turn, called, NULL), EBADF);
+    FAILS(chappe_barrier_wait_async(barrier, &turn, NULL, NULL), EFAULT);
+    calls = 0;
+    int64_t wait = chappe_barrier_wait_async(barrier, &turn, called, NULL);
+    no_more_than(0);
+    OK(chappe_barrier_look(barrier, &info));
+    IS(info.arrived, 1);
+    OK(chappe_async_cancel(wait));
+    OK(chappe_barrier_look(barrier, &info));
+    IS(info.arrived, 0);
+    wait = chappe_barrier_wait_async(barrier, &turn, called, NULL);
+    IS(chappe_barrier_wait_once(barrier, &mine), 0);
+    /* It has turned: the callback comes. */
+    FAILS(chappe_async_cancel(wait), ESRCH);
+    until(1);
+    OK(last);
+    IS(turn.index + mine.index, 1);
+    IS(turn.round + mine.round, 0);
+    /* Two waits of one thread; no place for the turn. */
+    CHECK(chappe_barrier_wait_async(barrier, NULL, called, NULL) > 0);
+    CHECK(chappe_barrier_wait_async(barrier, NULL, called, NULL) > 0);
+    until(3);
+    OK(last);
+    CHECK(chappe_barrier_wait_async(barrier, NULL, called, NULL) > 0);
+    OK(chappe_barrier_abort(barrier));
+    until(4);
+    IS(last, -ECANCELED);
+    OK(chappe_barrier_close(barrier));
+}
+
 static void of_many(void)
 {
     chappe_pool *pool;
@@ -463,6 +645,12 @@ int main(void)
     of_meetings();
     of_maps(NULL);
     of_maps("waits/map");
+    of_subscriptions(NULL);
+    of_subscriptions("waits/cast");
+    of_choices(NULL);
+    of_choices("waits/choice");
+    of_barriers(NULL);
+    of_barriers("waits/barrier");
     of_many();
     of_deaths();
     of_forks_in_callbacks();

@@ -103,8 +103,8 @@ impl OwnedArrival {
         self.arm.is_over().unwrap_or(true)
     }
 
-    /// Takes the arrival back, as dropping it does. True: the round goes on without it. False: it has turned, or is broken.
-    pub fn take_back(self) -> bool {
+    /// Takes the arrival back, as dropping it does. True: the round goes on without it. False: it has turned, or is broken, or was taken back before.
+    pub fn take_back(&self) -> bool {
         self.seat.is_here() && self.arm.take_back()
     }
 

@@ -127,6 +127,17 @@ impl RecvNamed<'_, Subscription<[u8]>> {
     }
 }
 
+impl RecvNamed<'_, named::Receiver<[u8]>> {
+    /// As `finish`, with whether a receiver died that had the record before, and says why there is none.
+    #[doc(hidden)]
+    pub fn finish_told(self, took: Seated) -> Result<(Vec<u8>, bool), NotReceived> {
+        let mut record = vec![0; self.0.into.0.ring.size() as usize];
+        let (len, again) = self.0.finish_into(took.taken, &mut record)?;
+        record.truncate(len);
+        Ok((record, again))
+    }
+}
+
 /// Two waiters without a packet do not meet.
 #[track_caller]
 fn sends<T>(out: &Out<Arc<Tube<T>>>) -> Send<'_, T> {
