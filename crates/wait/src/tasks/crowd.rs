@@ -2,7 +2,7 @@
 //! order as those are served.
 //!
 //! A seat is a member of the arena, and the processes have some 4,000 of these together. So tasks without number cost an object at most
-//! [`SEATS`] of them, and what gives to it looks at no more; where it must look at all that wait, at [`FEW`].
+//! `SEATS` of them, and what gives to it looks at no more; where it must look at all that wait, at `FEW`.
 //!
 //! ```text
 //!   come:   fewer than SEATS sit, and nobody stands -- sits            else: stands: arrival noted, waker noted -- pending
