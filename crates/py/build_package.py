@@ -7,6 +7,7 @@ setting `build-args` is the command's as well: `pip install -C build-args="--pro
 
 import gzip
 import io
+import json
 import os
 import shlex
 import shutil
@@ -59,7 +60,7 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    """PEP 517: what maturin packs, and the source of the command, which the extension does not need, with the licences.
+    """PEP 517: what maturin packs, and the source of the command and of the crates that it alone needs, with the licences.
 
     All files have the time of the repository's last commit, or of SOURCE_DATE_EPOCH: two are equal to the byte.
     """
@@ -70,11 +71,13 @@ def build_sdist(sdist_directory, config_settings=None):
         files = {member.name: packed.extractfile(member).read() for member in packed if member.isfile()}
     more = [os.path.join(HERE, "build_package.py"), *(os.path.join(ROOT, "LICENSE-" + of) for of in ("APACHE", "MIT"))]
     named = {os.path.basename(file): file for file in more}
-    command = os.path.join(ROOT, "crates", "cli")
-    for directory, _, names in os.walk(os.path.join(command, "src")):
-        found = [os.path.join(directory, one) for one in names]
+    for crate in command_crates():
+        if f"{top}/{os.path.relpath(crate, ROOT)}/Cargo.toml" in files:
+            continue
+        found = [os.path.join(crate, "Cargo.toml")]
+        for directory, _, names in os.walk(os.path.join(crate, "src")):
+            found += [os.path.join(directory, one) for one in names]
         named.update((os.path.relpath(file, ROOT), file) for file in found)
-    named[os.path.join("crates", "cli", "Cargo.toml")] = os.path.join(command, "Cargo.toml")
     for to, file in named.items():
         with open(file, "rb") as source:
             files[f"{top}/{to}"] = source.read()
@@ -84,6 +87,21 @@ def build_sdist(sdist_directory, config_settings=None):
             entry.size, entry.mtime = len(data), epoch()
             tar.addfile(entry, io.BytesIO(data))
     return name
+
+
+def command_crates():
+    """The directories of the command and of all the workspace's crates that it is made of."""
+    ask = ["cargo", "metadata", "--no-deps", "--offline", "--format-version", "1"]
+    packages = json.loads(subprocess.check_output(ask, cwd=ROOT))["packages"]
+    needs = {one["name"]: [need["name"] for need in one["dependencies"] if need.get("path")] for one in packages}
+    found = []
+    left = ["chappe-cli"]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.append(name)
+            left += needs[name]
+    return [os.path.dirname(one["manifest_path"]) for one in packages if one["name"] in found]
 
 
 def epoch():

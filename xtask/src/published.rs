@@ -75,6 +75,35 @@ mod tests {
         assert_eq!(asked("chappe = { version = \"0.1.0\", path = \"x\" }").or(asked("libc.workspace = true")), None);
     }
 
+    /// A registry takes no crate that depends on one without a version, or on one that it does not have.
+    #[test]
+    fn a_published_crate_depends_on_published_crates_alone() {
+        let workspace = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+        let (mut published, mut all) = (Vec::new(), Vec::new());
+        for entry in fs::read_dir(root().join("crates")).unwrap() {
+            let text = fs::read_to_string(entry.unwrap().path().join("Cargo.toml")).unwrap();
+            let name = text.split("name = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
+            if !text.contains("\npublish.workspace = true") {
+                published.push(name.clone());
+                all.push((name, text));
+            }
+        }
+        let mut own = 0;
+        for (of, text) in &all {
+            let linked = text
+                .split("\n[")
+                .filter(|part| part.starts_with("dependencies]") || part.starts_with("build-dependencies]"));
+            let names = linked.flat_map(str::lines).filter_map(|line| line.split(['.', ' ']).next());
+            for name in names.filter(|name| *name == "chappe" || name.starts_with("chappe-")) {
+                own += 1;
+                assert!(published.iter().any(|other| other == name), "{of} is published, {name} is not");
+                let line = workspace.lines().find(|line| line.starts_with(&format!("{name} = "))).unwrap();
+                assert!(line.contains("version = "), "{of} is published, and asks for no version: {line}");
+            }
+        }
+        assert!(own > 30, "{own}");
+    }
+
     #[test]
     fn the_oldest_toolchain_that_is_promised_is_the_one_that_tests() {
         let read = |file: &str| fs::read_to_string(root().join(file)).unwrap();
