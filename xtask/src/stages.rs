@@ -193,7 +193,7 @@ fn rest(level: Level) -> Vec<Stage> {
                 // peers they are a sixth of what is built here, and their tests are of tables and plots. `cargo xtask check` compiles them.
                 // `--tests`: without examples that have no tests, each of which would be linked with all of the library.
                 Level::Gate => &[
-                    "--tests --workspace --features chappe-cli/full,chappe-ffi/term --exclude chappe-injector --exclude chappe-crashsim \
+                    "--tests --workspace --features chappe-cli/full,chappe-ffi/term,chappe/futures --exclude chappe-injector --exclude chappe-crashsim \
                      --exclude chappe-py --exclude chappe-bench --exclude chappe-lab",
                 ],
                 Level::All => &[
@@ -242,7 +242,7 @@ fn rest(level: Level) -> Vec<Stage> {
             name: "documentation tests",
             // With the features of the tests: others would build 58 crates again. What is left out has no examples.
             work: Work::Documented(Cargo::new("test").args(
-                "--workspace --features chappe-cli/full,chappe-ffi/term --exclude chappe-injector --exclude chappe-py \
+                "--workspace --features chappe-cli/full,chappe-ffi/term,chappe/futures --exclude chappe-injector --exclude chappe-py \
                  --exclude chappe-bench --exclude chappe-lab --doc"
                     .split_whitespace(),
             )),

@@ -7,13 +7,14 @@
 use crate::args::Gpus;
 use crate::ended::TIMED_OUT;
 use crate::said::{Failure, complain, failed, write};
-use crate::{keep, signals, time};
+use crate::signals::{self, Set};
+use crate::{keep, time};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use chappe::{Arena, ObjectState, Pool, PoolError};
 use serde_json::json;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,9 @@ const BEGINNINGS: [&str; 2] = ["GPU-", "MIG-"];
 
 /// What the tools say where there is none.
 const NONE: [&str; 3] = ["No devices were found", "No devices found", "No AMD GPUs"];
+
+/// What ends chappe while it hears a tool, and then ends the tool first.
+const ENDS: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 
 /// No tool's answer has more bytes.
 const MOST: usize = 1 << 20;
@@ -159,13 +163,31 @@ struct Said {
 fn tool(name: &'static str, args: &[&str], most: Duration) -> Result<Option<Said>> {
     let mut command = Command::new(name);
     command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // From before its start: nothing that ends chappe leaves the tool behind.
+    let (before, ends) = (Set::blocked_now(), Set::of(&signals::heeded(&ENDS)));
+    ends.block();
+    // SAFETY: one system call between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            before.set();
+            Ok(())
+        });
+    }
     // The tool may be a script: what the script has started ends with it.
-    let mut ran = match command.process_group(0).spawn() {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        ran => ran.with_context(|| format!("cannot run {name}"))?,
+    let started = command.process_group(0).spawn();
+    let said = match started {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(anyhow!(e).context(format!("cannot run {name}"))),
+        Ok(ran) => heard_whole(name, ran, most, &ends),
     };
+    before.set();
+    said
+}
+
+/// What the tool says, which is given up with all that it has started if that takes longer.
+fn heard_whole(name: &'static str, mut ran: Child, most: Duration, ends: &Set) -> Result<Option<Said>> {
     let group = ran.id() as i32;
-    match heard(&mut ran, most) {
+    match heard(&mut ran, most, ends) {
         Ok((status, [out, err])) => Ok(Some(Said { name, out, err, status })),
         Err(why) => {
             // One that waits inside of the driver does not end by that: nobody waits for it.
@@ -176,16 +198,21 @@ fn tool(name: &'static str, args: &[&str], most: Duration) -> Result<Option<Said
 }
 
 /// How it ended, and what it had written by then.
-fn heard(ran: &mut Child, most: Duration) -> Result<(ExitStatus, [String; 2])> {
+fn heard(ran: &mut Child, most: Duration, ends: &Set) -> Result<(ExitStatus, [String; 2])> {
     let (mut out, mut err) = (ran.stdout.take().context("a pipe")?, ran.stderr.take().context("a pipe")?);
     for fd in [out.as_raw_fd(), err.as_raw_fd()] {
         // SAFETY: a plain call on an open descriptor; nobody else has this end of the pipe.
         ensure!(unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK) } == 0, std::io::Error::last_os_error());
     }
+    let told = ends.descriptor()?;
     // None: it has ended already, or the kernel tells nobody when it does.
     let end = keep::watch(ran.id() as i32).flatten();
     let (began, mut texts, mut open) = (Instant::now(), [Vec::new(), Vec::new()], [true; 2]);
     loop {
+        if let Some(came) = ends.wait(Some(Duration::ZERO)) {
+            signals::send(-(ran.id() as i32), libc::SIGKILL);
+            signals::die_by(came.signal);
+        }
         // First: behind its end it has no more to say.
         let ended = ran.try_wait()?;
         open = [open[0] && more(&mut out, &mut texts[0]), open[1] && more(&mut err, &mut texts[1])];
@@ -211,10 +238,11 @@ fn heard(ran: &mut Child, most: Duration) -> Result<(ExitStatus, [String; 2])> {
             fd(out.as_raw_fd(), open[0]),
             fd(err.as_raw_fd(), open[1]),
             fd(end.as_ref().map_or(-1, AsRawFd::as_raw_fd), true),
+            fd(told.as_raw_fd(), true),
         ];
         let pause = if end.is_some() { left } else { left.min(Duration::from_millis(5)) };
         let pause = i32::try_from(pause.as_millis()).unwrap_or(i32::MAX).max(1);
-        // SAFETY: three valid entries; descriptors below 0 are left out. Where it fails, the loop looks again.
+        // SAFETY: four valid entries; descriptors below 0 are left out. Where it fails, the loop looks again.
         unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, pause) };
     }
 }
@@ -243,17 +271,20 @@ impl Said {
         }
     }
 
-    /// Where it names no GPU: whether there is none, or it has failed, or says something that is not understood.
+    /// Whether it has named all that there are: a tool that has failed, or says something that is not understood, has not, and no pool may be removed by that.
     fn listed(&self, gpus: Vec<Gpu>, complaints: Vec<String>, strange: &[&str]) -> Result<Listed> {
         let name = self.name;
-        let none = NONE.iter().any(|none| self.out.contains(none)) || !complaints.is_empty();
-        if gpus.is_empty() && !none {
-            ensure!(self.status.success(), "{name} failed ({}), and no pool is changed: {}", self.status, self.words());
-            if let Some(line) = strange.first() {
-                bail!(
-                    "the answer of {name} is not understood, and no pool is changed: it names no GPU, and says `{line}`"
-                );
-            }
+        let says_none = NONE.iter().any(|none| self.out.contains(none) || self.err.contains(none));
+        let explains = !complaints.is_empty() || gpus.is_empty() && says_none;
+        ensure!(
+            self.status.success() || explains && self.status.signal().is_none(),
+            "{name} failed ({}), and no pool is changed: {}",
+            self.status,
+            self.words()
+        );
+        if gpus.is_empty() && !explains {
+            let says = strange.first().map_or_else(|| self.words(), |line| format!("says `{line}`"));
+            bail!("the answer of {name} is not understood, and no pool is changed: it names no GPU, and {says}");
         }
         let all = complaints.iter().map(String::as_str).chain(strange.iter().copied());
         Ok(Listed { gpus, complaints: all.map(|line| format!("{name}: {line}")).collect() })
@@ -288,7 +319,8 @@ fn nvidia(said: &Said) -> Result<Listed> {
 /// What `rocm-smi --showuniqueid` says: `GPU[0] : Unique ID: 0x9a6b`. ROCR_VISIBLE_DEVICES calls that `GPU-9a6b`. Between rules of `=`.
 fn rocm(said: &Said) -> Result<Listed> {
     let (mut gpus, mut complaints, mut strange) = (Vec::new(), Vec::new(), Vec::new());
-    for line in said.out.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('=')) {
+    let lines = said.out.lines().chain(said.err.lines()).map(str::trim);
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with('=')) {
         match line.split_once("Unique ID:").map(|(_, id)| id.trim()) {
             Some(id) => match id.strip_prefix("0x") {
                 Some(id) => gpus.push(format!("{}{id}", BEGINNINGS[0])),
@@ -362,9 +394,23 @@ mod tests {
         }
         let listed = nvidia(&said("WARNING: infoROM\nGPU 0: A100 (UUID: GPU-a)\n", "", true)).unwrap();
         assert_eq!((names(&listed), listed.complaints.clone()), (vec!["GPU-a"], vec!["tool: WARNING: infoROM".into()]));
-        for none in ["No devices were found\n", "No devices found.\n", ""] {
+        for none in ["No devices were found\n", "No devices found.\n"] {
             assert!(nvidia(&said(none, "", true)).unwrap().gpus.is_empty());
         }
+    }
+
+    #[test]
+    fn an_answer_that_says_nothing_or_breaks_off_is_no_list() {
+        // As rocm-smi does it where its driver is not loaded.
+        let e = rocm(&said("", "ERROR:root:Driver not initialized\n", true)).err().unwrap().to_string();
+        assert!(e.contains("Driver not initialized") && e.contains("no pool is changed"), "{e}");
+        for read in [nvidia as fn(&Said) -> _, rocm] {
+            assert!(read(&said("", "", true)).is_err(), "it says nothing");
+        }
+        let part = "GPU 0: A100 (UUID: GPU-a)\n";
+        assert!(nvidia(&said(part, "", false)).is_err(), "it failed, and does not say why");
+        let killed = Said { status: ExitStatus::from_raw(libc::SIGKILL), ..said(part, "Unable to determine x", true) };
+        assert!(nvidia(&killed).is_err(), "it was killed");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Waits of loops of events for records of tubes, messages of subscriptions, turns of barriers, changes of maps, and the first of several things: see chappe_dispatch(3).
 //!
-//! A wait has the end of a named tube for itself, from the call that begins it until its callback is called or it is cancelled: until then other calls with
+//! A wait has the end of a named tube for itself, from the call that begins it until it is over, which may be before its callback, or cancelled: until then other calls with
 //! the handle, and its close, answer -EBUSY. Several waits have an end each (`chappe_receiver_another`). In a child that is forked meanwhile the end
 //! stays the parent's: there the handle answers -EBUSY for good. An end of a private tube may be used, and closed, meanwhile.
 //!
@@ -125,15 +125,14 @@ pub extern "C" fn chappe_barrier_wait_async(
         let ends = asked.clone();
         let wait = async move {
             let mut arrival = barrier.arrive_owned()?;
-            let turned = ends.or(choose((arrival.__task_turn(), ()), true, None)).await;
-            if let Some(Err(e)) = turned {
-                return Err(Unturned::Refused(e));
-            }
-            if turned.is_none() && arrival.take_back() {
+            let turned = ends.or(choose((arrival.__task_turn(), ()), true, None)).await.map(|turned| turned.map(drop));
+            match turned {
+                Some(Err(e)) if arrival.take_back() => Err(Unturned::Refused(e)),
                 // It is not polled again.
-                return pending().await;
+                None if arrival.take_back() => pending().await,
+                // If it could not wait, the round has turned meanwhile, and the others have gone on with it.
+                _ => Ok(arrival.conclude()),
             }
-            Ok(arrival.conclude())
         };
         begin_for_good(call, data, Some(asked), wait, move |turned| told(turned, turn.get()))
     })

@@ -228,7 +228,7 @@ fn a_program_that_exports_nothing_is_judged_by_all_that_it_imports() {
 fn a_pipe_that_a_program_has_made_itself_is_its_own_without_a_look_at_others() {
     let stage = Stage::new("own");
     let Some(program) = alone("a_pipe_that_a_program_has_made_itself", &stage, &["-no-pie"]) else { return };
-    assert_eq!(said(&stage, &program, &["own"], MANY), "lane", "after 300 calls, whoever else may be on the machine");
+    assert_eq!(said(&stage, &program, &["own"], MANY), "lane", "after 300 calls, whatever else runs on the machine");
 }
 
 #[test]

@@ -230,7 +230,7 @@ impl Report {
         let (len, access) = (size_of::<Rows>(), libc::PROT_READ | libc::PROT_WRITE);
         // SAFETY: a place for the facts, which the call fills where it succeeds; a new mapping, where the kernel likes.
         let at = unsafe {
-            // A page behind the end of a file kills whoever touches it.
+            // A page behind the end of a file kills the process that touches it.
             if libc::fstat(file.as_raw_fd(), facts.as_mut_ptr()) != 0 || facts.assume_init().st_size < len as i64 {
                 return Err(io::ErrorKind::InvalidData.into());
             }

@@ -239,12 +239,17 @@ impl Barrier {
             let look = if self.acts() { after(LOOK) } else { never() };
             let arrival = comes.0.as_mut().expect("it has come");
             let over = stop.or(choose((arrival.__task_turn(), (look.__task_recv(), ())), true, None)).await;
+            let over = over.map(|over| over.map(|chosen| chosen.at));
             match over {
                 // Its time is up.
                 None => return told(comes.0.take().expect("it has come").turn_or_break()),
-                Some(Ok(chosen)) if chosen.at > 0 => Python::attach(|py| self.misses(py, false))?,
+                Some(Ok(at)) if at > 0 => Python::attach(|py| self.misses(py, false))?,
                 Some(Ok(_)) => return told(arrival.conclude()),
-                Some(Err(e)) => return Err(Python::attach(|py| failure(py, e))),
+                // It could not wait, and breaks the barrier; if the round has turned meanwhile, the others have gone on with it.
+                Some(Err(e)) => {
+                    let turned = comes.0.take().expect("it has come").turn_or_break();
+                    return if turned.is_ok() { told(turned) } else { Err(Python::attach(|py| failure(py, e))) };
+                }
             }
         }
     }

@@ -106,7 +106,7 @@ pub enum TermCommand {
     Send {
         /// The terminal
         name: String,
-        /// The text, after `--` if it begins with `-`; several are typed with spaces between. `-`, or no text, --key and --enter: what comes on stdin (--key - types a dash)
+        /// The text, after `--` if it begins with `-`; several are typed with spaces between. `-`, or no text, --key and --enter: what comes on stdin, which --key and --enter alone leave there (--key - types a dash)
         text: Vec<String>,
         /// Press Enter after the text
         #[arg(long)]

@@ -113,7 +113,8 @@ impl Keeper {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("chappe").args(KEEP);
         // Nothing of what marks a local permit's job. Nothing is done between fork and exec, so that the system need not copy this process's page tables.
-        command.current_dir("/").env_clear().stdin(first).stdout(read).stderr(self.line.try_clone()?);
+        // A group of its own from the start: what the terminal sends to chappe's is not for it.
+        command.process_group(0).current_dir("/").env_clear().stdin(first).stdout(read).stderr(self.line.try_clone()?);
         self.child = Some((command.spawn()?, File::from(write)));
         Ok(())
     }

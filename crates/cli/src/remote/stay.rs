@@ -44,12 +44,8 @@ impl Told {
 
 /// `chappe keep --remote`.
 pub fn keep() {
-    // SAFETY: plain system calls. What the terminal sends to chappe's group is not for it, nor is what chappe has inherited, such as the line of a job in
-    // which it runs itself.
-    unsafe {
-        libc::setsid();
-        libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0);
-    }
+    // SAFETY: a plain system call. What chappe has inherited is not for it, such as the line of a job in which chappe runs itself.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
     let mut first = String::new();
     let _ = std::io::stdin().read_to_string(&mut first);
     let (Ok(pipe), Ok(line)) = (moved(libc::STDOUT_FILENO), moved(libc::STDERR_FILENO)) else { return };

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 pub fn send(a: &Send, json: bool) -> Result<u8, Failure> {
     chappe::set_label(&format!("chappe send {}", a.name));
     let mut passed = Passed::new(json, length_of_stdin());
-    let mut left = 0;
+    let mut left = Left::default();
     let sent = stdin_is_there().and_then(|()| Sink::to(a)).and_then(|sink| {
         let sent = match (a.format, &sink.schema) {
             (Some(format), Some(schema)) => encode(schema, format, stdin(), |record| sink.put(record, &mut passed)),
@@ -39,7 +39,7 @@ pub fn send(a: &Send, json: bool) -> Result<u8, Failure> {
     if let Err(e) = sent {
         let status = if matches!(e.downcast_ref(), Some(NotSent::Timeout(()))) { TIMED_OUT } else { 1 };
         let why =
-            anyhow!("after {} were sent to `{}`: {}{}", passed.told(), a.name, look::chain(&e), rest(left, &a.name));
+            anyhow!("after {} were sent to `{}`: {}{}", passed.told(), a.name, look::chain(&e), left.told(&a.name));
         return Err(Failure { status, why });
     }
     if json {
@@ -52,16 +52,29 @@ pub fn send(a: &Send, json: bool) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// What is said of records that nobody has received.
-fn rest(left: usize, name: &str) -> String {
-    let (are, them) = match left {
-        0 => return String::new(),
-        1 => ("is", "it"),
-        _ => ("are", "them"),
-    };
-    format!(
-        "; {left} of the records {are} still in the tube, before what is sent next: `chappe recv {name} >/dev/null` takes {them} out"
-    )
+/// The records that nobody has received.
+#[derive(Default)]
+struct Left {
+    records: usize,
+    /// Others' may be among them, or a receiver may still have them.
+    is_others: bool,
+}
+
+impl Left {
+    fn told(&self, name: &str) -> String {
+        let (are, them) = match self.records {
+            0 => return String::new(),
+            1 => ("is", "it"),
+            _ => ("are", "them"),
+        };
+        let n = self.records;
+        if self.is_others {
+            return format!("; {n} {are} in the tube now, those of all senders together");
+        }
+        format!(
+            "; {n} of the records {are} still in the tube, before what is sent next: `chappe recv {name} >/dev/null` takes {them} out"
+        )
+    }
 }
 
 /// Where records go.
@@ -76,9 +89,17 @@ struct Sink {
 
 /// An end where records go in.
 enum Into {
-    /// And how many receivers had come before.
-    One(Tube<[u8]>, Sender<[u8]>, u32),
+    /// And what the tube was before.
+    One(Tube<[u8]>, Sender<[u8]>, Before),
     All(Publisher<[u8]>),
+}
+
+/// What a tube was when it was opened.
+#[derive(Clone, Copy)]
+struct Before {
+    /// How many receivers had come.
+    receivers: u32,
+    was_empty: bool,
 }
 
 impl Sink {
@@ -91,7 +112,8 @@ impl Sink {
         }
         let tube = Tube::<[u8]>::open(&a.name)?;
         let (info, sender) = (tube.info()?, tube.sender()?);
-        Ok(Sink::into(Into::One(tube, sender, info.receivers_came), a, info.size, schema(info.schema)?))
+        let before = Before { receivers: info.receivers_came, was_empty: info.messages == 0 };
+        Ok(Sink::into(Into::One(tube, sender, before), a, info.size, schema(info.schema)?))
     }
 
     fn into(into: Into, a: &Send, size: u32, schema: Option<Schema>) -> Sink {
@@ -111,9 +133,10 @@ impl Sink {
             }
         };
         match &self.into {
-            Into::One(tube, sender, came) => loop {
+            Into::One(tube, sender, before) => loop {
                 match end.map_or_else(|| sender.send(record), |end| sender.send_deadline(record, end)) {
-                    Err(NotSent::Disconnected { .. }) if self.outlasts || tube.info()?.receivers_came == *came => {}
+                    Err(NotSent::Disconnected { .. })
+                        if self.outlasts || tube.info()?.receivers_came == before.receivers => {}
                     sent => break sent?,
                 }
                 match sender.try_send_ahead(record) {
@@ -136,14 +159,17 @@ impl Sink {
     }
 
     /// A sender that did not send all of it does not end well: receivers are told. One that has sent nothing leaves nothing that is a part. `left`:
-    /// how many records then lie in the tube.
-    fn ends(self, sent: Result<()>, passed: &Passed, left: &mut usize) -> Result<()> {
+    /// what then lies in the tube.
+    fn ends(self, sent: Result<()>, passed: &Passed, left: &mut Left) -> Result<()> {
         match self.into {
             _ if sent.is_ok() || passed.records == 0 => {}
-            Into::One(tube, sender, _) => {
+            Into::One(tube, sender, before) => {
                 sender.break_off();
                 // What the tube cannot tell any more is in nobody's way.
-                *left = tube.info().map_or(0, |info| info.messages);
+                if let Ok(info) = tube.info() {
+                    let is_alone = before.was_empty && info.senders.is_empty() && info.receivers.is_empty();
+                    *left = Left { records: info.messages, is_others: !is_alone };
+                }
             }
             Into::All(publisher) => publisher.break_off(),
         }

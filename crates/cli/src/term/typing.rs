@@ -8,7 +8,7 @@ use chappe::term::typed::TypeError;
 use chappe::term::view::Watch;
 use chappe::term::{keys, place::Place};
 use serde_json::{Value, json};
-use std::io::{IsTerminal, Read};
+use std::io::Read;
 use std::time::Duration;
 
 /// What is to be typed.
@@ -52,15 +52,13 @@ pub fn send(name: &str, what: &What<'_>, patience: Duration, json: bool) -> Resu
 
 fn bytes(place: &Place, what: &What<'_>) -> Result<Vec<u8>> {
     let modes = place.snapshot().map(|now| now.screen.modes()).unwrap_or_default();
+    // Keys alone leave stdin to the shell that reads its script, or the keys, from there.
     let are_keys_alone = what.text.is_empty() && (what.enter || !what.keys.is_empty());
     let is_stdin = what.text.is_empty() && !are_keys_alone || what.text == ["-"];
-    let mut text = Vec::new();
-    match waiting() {
-        _ if is_stdin => _ = std::io::stdin().read_to_end(&mut text).map_err(|e| anyhow!("cannot read stdin: {e}"))?,
-        n @ 1.. if are_keys_alone => bail!(
-            "stdin has {n} byte(s), and keys alone are asked for: `-` as the text types what comes on stdin, `</dev/null` leaves it"
-        ),
-        _ => text = what.text.join(" ").into_bytes(),
+    let mut text = what.text.join(" ").into_bytes();
+    if is_stdin {
+        text.clear();
+        std::io::stdin().read_to_end(&mut text).map_err(|e| anyhow!("cannot read stdin: {e}"))?;
     }
     // A shell's "\n" is a backslash and a letter.
     if !what.enter && (text.ends_with(br"\n") || text.ends_with(br"\r")) && !what.text.is_empty() {
@@ -77,14 +75,6 @@ fn bytes(place: &Place, what: &What<'_>) -> Result<Vec<u8>> {
         bytes.extend(sent);
     }
     Ok(bytes)
-}
-
-/// How many bytes are on stdin now, if that is no terminal.
-fn waiting() -> i32 {
-    let mut n = 0;
-    // SAFETY: the number is a valid place; what is no pipe, file or socket refuses the call.
-    let told = !std::io::stdin().is_terminal() && unsafe { libc::ioctl(0, libc::FIONREAD as _, &mut n) } == 0;
-    if told { n } else { 0 }
 }
 
 /// `chappe term resize`.

@@ -152,6 +152,22 @@ fn a_tool_that_never_answers_is_given_up_with_what_it_started_and_changes_nothin
 }
 
 #[test]
+fn a_tool_that_hangs_ends_with_what_it_started_when_chappe_is_ended() {
+    let here = machine();
+    let tool = "#!/bin/sh\nmkfifo fifo; sh -c 'echo $$ > child.new; mv child.new child; read x < fifo'; exit 0\n";
+    executable(&here.file("bin/nvidia-smi"), tool.as_bytes());
+    let mut command = here.command(&["gpus"]);
+    let path = format!("{}:{}", here.file("bin").display(), std::env::var("PATH").unwrap());
+    let chappe = Place::spawn(command.env("PATH", path));
+    let child = until("the tool has started its child", || {
+        std::fs::read_to_string(here.file("child")).ok()?.trim().parse().ok()
+    });
+    chappe.kill(libc::SIGTERM);
+    assert_eq!(chappe.end().signal, Some(libc::SIGTERM));
+    until("the tool's child has ended", || (!runs(child)).then_some(()));
+}
+
+#[test]
 fn a_tool_is_not_waited_for_beyond_its_own_end() {
     let here = machine();
     // Its child has the output open, and waits for a fifo without a writer.

@@ -1,7 +1,7 @@
 /*
  * Waits of loops of events for records of tubes, messages of subscriptions, turns of barriers, changes of maps, and the first of several things: see chappe_dispatch(3).
  *
- * A wait has the end of a named tube for itself, from the call that begins it until its callback is called or it is cancelled: until then other calls with
+ * A wait has the end of a named tube for itself, from the call that begins it until it is over, which may be before its callback, or cancelled: until then other calls with
  * the handle, and its close, answer -EBUSY. Several waits have an end each (chappe_receiver_another). In a child that is forked meanwhile the end
  * stays the parent's: there the handle answers -EBUSY for good. An end of a private tube may be used, and closed, meanwhile.
  *

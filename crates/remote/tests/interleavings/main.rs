@@ -3,7 +3,6 @@
 //! Each scene is searched whole: all its states, of which the engine is a model ([`model`]). What must hold is checked in each state, and when
 //! nothing goes on by itself ([`world`]). Large scenes are walked at random by the tests that are storms.
 
-mod histories;
 mod lifetimes;
 mod model;
 mod scenes;

@@ -55,7 +55,7 @@
 //!   or left the arena, is FREE and not JOINED before another thread has the member's number.
 //! - I7: a waiter sets its bit, then looks at round and record (E1); WAKE looks at the bits after the round or the records have changed. WAKE ends
 //!   only when a thread has told every waiter whose arrival is no longer current, and woken it; until then each thread that begins something, or
-//!   wakes up here, does that. Recovery does it, too.
+//!   wakes up here, does that. Recovery does it, too. A task waits in a member that has not arrived (`task/barrier.rs`): each WAKE tells that.
 //! - I8: a death counts in the round that is under way when it is recovered. All that are current then, and all that arrive later in that round, are
 //!   told once, at its turn, by their records. (Not if the round breaks, nor if the last party leaves in it: I9.)
 //! - I9: when no party is left, the barrier is as new (but stays broken, if it is): LEAVE and DEATH of the last one see to it, and so does the end of a

@@ -90,9 +90,11 @@ impl OwnedArrival {
     /// # Errors
     /// As [`Barrier::wait_async`].
     pub async fn wait_async(mut self) -> Result<Turn, BarrierError> {
-        match choose((self.__task_turn(), ()), true, None).await {
-            Err(SelectError::Arena(e)) => Err(e.into()),
-            Err(SelectError::System(e)) => Err(BarrierError::System(e)),
+        let turned = choose((self.__task_turn(), ()), true, None).await.map(drop);
+        match turned {
+            // It could not wait. If the round has turned meanwhile, the others have gone on with it.
+            Err(SelectError::Arena(e)) if self.take_back() => Err(e.into()),
+            Err(SelectError::System(e)) if self.take_back() => Err(BarrierError::System(e)),
             // Of an inherited one, and of one at a removed barrier, it says so.
             _ => self.conclude(),
         }

@@ -46,7 +46,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::task::Waker;
 
-/// How many tasks of a process have a seat at one object, if who is served next is found without a look at all of them ([`batch`](crate::wait)).
+/// How many tasks of a process have a seat at one object, if the next to be served is found without a look at all of them ([`batch`](crate::wait)).
 const SEATS: u64 = 64;
 /// The same at other objects.
 const FEW: u64 = 8;

@@ -1,7 +1,6 @@
 //! What programs see of a mutual exclusion and of a semaphore, whichever of them the engine serves next and whatever answers are lost: some order of all
 //! that they did explains each answer.
 
-use crate::model::Model;
 use both::{Act, Answer, Both, Event, assert_linearizable, is_linearizable};
 use chappe_remote::acquire::{self, Acquire, Grant, Of, Outcome, Want};
 use chappe_remote::add::{self, Add};
@@ -9,9 +8,13 @@ use chappe_remote::engine::{EngineError, LeaseId, Op, Txn, TxnReply};
 use chappe_remote::grant::{Attempt, End, Own};
 use chappe_remote::keys::{self, Object, Space, Who};
 use chappe_remote::release::{self, Release};
+use model::Model;
 
-#[path = "../engine/both.rs"]
+#[path = "engine/both.rs"]
 mod both;
+#[path = "interleavings/model.rs"]
+#[expect(dead_code, reason = "the interleavings use the rest")]
+mod model;
 
 const PROGRAMS: usize = 4;
 /// What each does.
